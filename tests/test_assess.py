@@ -58,14 +58,23 @@ def assess_the_example(log: Path, output: Path, *options: str) -> Path:
 
 @pytest.fixture(scope="module")
 def example_run(example_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run folder of the example log on our server."""
-    return assess_the_example(example_log, tmp_path_factory.mktemp("example") / "run")
+    """The run folder of the example log on our server, with one change carried out afterwards."""
+    return assess_the_example(example_log, tmp_path_factory.mktemp("example") / "run", "--verify", "half-processor")
 
 
 @pytest.fixture(scope="module")
-def verified_run(example_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run folder of a second assessment of it, with one change carried out afterwards."""
-    return assess_the_example(example_log, tmp_path_factory.mktemp("verified") / "run", "--verify", "half-processor")
+def url_run(example_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run folder of the same log on the same server, which runs already and was given by its URL."""
+    folder = tmp_path_factory.mktemp("url")
+    assert run("trace", example_log, "--build-site", folder / "site").returncode == 0
+    command = [str(SOJOURN), "serve", str(folder / "site"), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        address = server.stderr.readline().split()[-1]
+        try:
+            return assess_the_example(example_log, folder / "run", "--server", f"http://{address}")
+        finally:
+            server.terminate()
 
 
 def summary_of(run_folder: Path) -> dict[str, Any]:
@@ -111,7 +120,7 @@ def test_the_example_log_on_our_server(example_run: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 def test_nginx_as_the_second_system(small_log: Path, tmp_path: Path) -> None:
-    log, options = log_of_a_site("nasa_ksc_1995-07-09.log.gz", small_log)
+    log, options = log_of_a_site("calgary_1994-10-24_1995-01-31.log.gz", small_log)
     summary = assessed(log, tmp_path / "run", "--server", "nginx", *options)
     looks_like_an_answer(summary)
     assert summary["system"]["name"] == "nginx"
@@ -120,18 +129,8 @@ def test_nginx_as_the_second_system(small_log: Path, tmp_path: Path) -> None:
 
 @pytest.mark.alone
 @pytest.mark.slow
-def test_a_url_of_a_server_that_runs(small_log: Path, tmp_path: Path) -> None:
-    log, options = log_of_a_site("calgary_1994-10-24_1995-01-31.log.gz", small_log)
-    site = tmp_path / "site"
-    assert run("trace", log, "--build-site", site).returncode == 0
-    command = [str(SOJOURN), "serve", str(site), "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stderr is not None
-        address = server.stderr.readline().split()[-1]
-        try:
-            summary = assessed(log, tmp_path / "run", "--server", f"http://{address}", *options)
-        finally:
-            server.terminate()
+def test_a_url_of_a_server_that_runs(url_run: Path) -> None:
+    summary = summary_of(url_run)
     assert summary["complete"]
     assert summary["system"]["command"] == []
     assert all(step["server_core_busy_fraction"] is None for step in summary["steps"])
@@ -201,8 +200,8 @@ def left_behind(output: Path) -> list[int]:
 
 @pytest.mark.alone
 @pytest.mark.slow
-def test_two_runs_agree(example_run: Path, verified_run: Path) -> None:
-    answers = [summary_of(each)["answer"] for each in (example_run, verified_run)]
+def test_two_runs_agree(example_run: Path, url_run: Path) -> None:
+    answers = [summary_of(each)["answer"] for each in (example_run, url_run)]
     (low, high), (other_low, other_high) = (
         (each["low_requests_per_second"], each["high_requests_per_second"] or math.inf) for each in answers
     )
@@ -224,12 +223,12 @@ def verified_or_without_model(summary: dict[str, Any]) -> dict[str, Any] | None:
 
 @pytest.mark.alone
 @pytest.mark.slow
-def test_a_prediction_is_carried_out(verified_run: Path) -> None:
-    made = verified_or_without_model(summary_of(verified_run))
+def test_a_prediction_is_carried_out(example_run: Path) -> None:
+    made = verified_or_without_model(summary_of(example_run))
     if made is None or made["unmade_because"] is not None:
         assert made is None or "control group" in made["unmade_because"]
         return
-    folder = verified_run / "verification" / "half-processor"
+    folder = example_run / "verification" / "half-processor"
     prediction = json.loads((folder / "prediction.json").read_text())
     assert prediction["measured_knee"] is None
     assert prediction["predicted_capacity_requests_per_second"] == made["predicted_capacity_requests_per_second"]
@@ -240,7 +239,7 @@ def test_a_prediction_is_carried_out(verified_run: Path) -> None:
     assert made["measured_knee"]["requests_per_second"] > 0
     assert made["verdict"] in ("within the aims", "missed", "disturbed", "not measured")
     assert (made["verdict"] == "disturbed") <= bool(made["disturbed_because"])
-    page = (verified_run / "report.html").read_text()
+    page = (example_run / "report.html").read_text()
     assert "predicted beside measured" in page
     assert "plot-verification" in page
 
