@@ -54,7 +54,7 @@ def _class(
     name = str(element.get("name"))
     reference = nodes.get(str(element.get("referenceSource")))
     if reference is None:
-        raise refused(f"class {name}: its jobs come from {element.get('referenceSource')!r}, which is no station")
+        raise refused(f"class {name}: its jobs come from {element.get('referenceSource')!r}, which is not a station")
     is_open = element.get("type") == "open"
 
     def onward(here: str) -> dict[str | None, float]:
@@ -66,7 +66,7 @@ def _class(
         ended: dict[str | None, float] = {}
         for target, share in said.items():
             if target not in nodes:
-                raise refused(f"class {name}: {here} sends jobs to {target!r}, which is no station")
+                raise refused(f"class {name}: {here} sends jobs to {target!r}, which is not a station")
             ends = nodes[target].is_sink if is_open else target == reference.name
             key = END if ends else target
             ended[key] = ended.get(key, 0.0) + share

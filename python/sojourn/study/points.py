@@ -93,7 +93,7 @@ def filled(text: str, settings: Settings) -> str:
     """
     for _, name, _, _ in Formatter().parse(text):
         if name is not None and name not in settings:
-            raise CouldNotRun(f"{text!r} names {name}, which is no factor", f"there are {', '.join(settings)}")
+            raise CouldNotRun(f"{text!r} names {name}, which is not a factor", f"there are {', '.join(settings)}")
     return text.format_map(settings)
 
 

@@ -93,7 +93,9 @@ def _counted(found: Sequence[Found]) -> str:
 def _resting(found: Sequence[Found]) -> Markup | None:
     verdicts = [(each["finding"], each.get("evidence")) for _, summary in found for each in summary["verdicts"]]
     rows = [[kind, *(f"{each:,}" for each in counts)] for kind, counts in by_evidence(verdicts)]
-    return texts("table-evidence", "What they rest on", ["points", "findings", *FINDINGS], rows) if rows else None
+    return (
+        texts("table-evidence", "Evidence of the findings", ["points", "findings", *FINDINGS], rows) if rows else None
+    )
 
 
 def _why(verdict: StudySummary) -> Markup:
@@ -109,7 +111,7 @@ def _noted(text: str) -> Markup:
 
 def remarks(summary: StudySummary) -> str:
     """Parts of the study that were left out."""
-    said = ["to try, not to believe"] if summary.get("tried") else list(summary.get("given_up", ()))
+    said = ["a trial without verdicts"] if summary.get("tried") else list(summary.get("given_up", ()))
     said += [f"without {name}: {because}" for name, because in summary.get("missing", {}).items()]
     said += [f"{number} points failed: {because}" for because, number in summary.get("failed", {}).items()]
     unlimited = summary.get("cpu_unlimited", {})
