@@ -69,7 +69,6 @@ class Gateway:
     words: dict[Kind, str]
 
     def start(self, launch: Launch, condition: Condition) -> Running:
-        """Starts the server."""
         return _with_words(self.server, self.words[condition.of]).start(launch)
 
 

@@ -53,7 +53,6 @@ class Check:
 
     @property
     def error(self) -> float:
-        """Returns the relative error."""
         return self.obtained / self.expected - 1
 
     @property

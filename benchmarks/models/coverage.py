@@ -96,7 +96,6 @@ class Row:
 
 
 def cases() -> Iterator[Case]:
-    """Returns all cases."""
     exponential = '{ law = "exponential", mean = "1s" }'
     queue = _station("fifo", exponential, 0.95)
     heavy = _station("fifo", '{ law = "log-normal", mean = "1s", scv = 20 }', 0.7)
@@ -138,7 +137,6 @@ def rows(case: Case, runs: list[Run]) -> list[Row]:
 
 
 def table(found: list[Row]) -> str:
-    """Returns the rows as Markdown."""
     lines = [
         "| case | figure | seeds | jobs a run | converged | of these, cover | intervals | of these, cover | bias |",
         "|---|---|---|---|---|---|---|---|---|",

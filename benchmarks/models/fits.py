@@ -37,7 +37,6 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """Returns all cases."""
     for law, variation in (("gamma", 0.1), ("log-normal", 0.3), ("log-normal", 0.5), ("gamma", 1.0)):
         what = f"`sizes`: 24 demands of 8 sizes, {law} scatter of {variation:g}"
         yield Case(what, ("fixed part", "per byte"), partial(_sizes, law, variation))

@@ -51,7 +51,6 @@ class Setting:
         return self.warm_up_seconds + condition.clients / 1000 * SETTLE_SECONDS_PER_1000_CLIENTS
 
     def options_of(self, condition: Condition) -> dict[str, Any]:
-        """Returns the generator's options."""
         return {
             "path": condition.path,
             "clients": condition.clients,

@@ -34,7 +34,6 @@ class Condition:
 
     @property
     def size_bytes(self) -> int:
-        """Returns the document's size."""
         return SIZES_BYTES[self.size]
 
 

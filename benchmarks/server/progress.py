@@ -38,7 +38,6 @@ class Progress:
         self._show("")
 
     def begin(self, name: str) -> None:
-        """Shows the next cell."""
         self._began = time.monotonic()
         self._name = name
         self._show(f"{self._done + 1} of {self._total}, {format.duration(self._seconds_left())} left: {name}")

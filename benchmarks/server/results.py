@@ -91,7 +91,6 @@ class Row:
 
     @property
     def cost(self) -> Spread | None:
-        """Returns the compared figure."""
         return self.spread(lambda cell: cell.cost)
 
     @property
@@ -118,7 +117,6 @@ class Table:
     rows: list[Row]
 
     def row(self, competitor: str) -> Row | None:
-        """Returns one competitor's row."""
         return next((row for row in self.rows if row.competitor == competitor), None)
 
     def best(self, kind: Kind) -> Row | None:

@@ -28,8 +28,6 @@ SESSIONS_MAX = 65536
 
 @dataclass(frozen=True)
 class Competitor:
-    """A streaming server."""
-
     name: str
     command: Callable[[Path, int, Path], list[str]]
     """The command for a film, a port and a folder."""
@@ -43,8 +41,6 @@ class Competitor:
 
 @dataclass(frozen=True)
 class Running:
-    """A running server."""
-
     pid: int
     url: str
     said: Path

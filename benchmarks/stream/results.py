@@ -71,7 +71,6 @@ class Table:
     rows: Sequence[Row]
 
     def row(self, competitor: str) -> Row | None:
-        """Returns one server's row."""
         return next((row for row in self.rows if row.competitor == competitor), None)
 
     @property

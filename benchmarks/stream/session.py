@@ -43,7 +43,6 @@ class MeasurementSession:
                 yield measurement
 
     def count(self, parts: Sequence[Part]) -> int:
-        """Returns the number of measurements."""
         repetitions = self.effort.repetitions
         costs_count = len(self.plays) * len(self.effort.clients) * repetitions
         counts = {COSTS: costs_count, CAPACITY: len(self.plays), PACE: repetitions}

@@ -18,7 +18,6 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 
 def main() -> None:
-    """Runs the command line."""
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end_at_once)
     words = sys.argv[1:]

@@ -53,7 +53,6 @@ class HandedOn:
             stop()
 
     def hear(self, *_: object) -> None:
-        """Receives a signal."""
         if not self.asked:
             self.asked = True
             if self._stop is not None:

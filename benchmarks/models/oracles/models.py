@@ -55,7 +55,6 @@ class Model:
 
 
 def all_models() -> Iterator[Model]:
-    """Returns every model."""
     yield from _exponential_stations()
     yield from _fifo()
     yield from _limited_sharing()

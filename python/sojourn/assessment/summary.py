@@ -440,5 +440,4 @@ def read_summary(folder: RunFolder) -> Summary:
 
 
 def write_summary(folder: RunFolder, summary: Summary) -> None:
-    """Writes `summary.json`."""
     folder.write_text("summary.json", summary.model_dump_json(indent=2) + "\n")

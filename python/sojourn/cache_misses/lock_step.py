@@ -73,7 +73,6 @@ class Requests:
         return self.requests
 
     def as_json(self) -> dict[str, object]:
-        """The request parameters."""
         return {"requests": self.requests, "seed": self.seed}
 
     def ask(self, url: str, program: Program, factor: int) -> Counts:

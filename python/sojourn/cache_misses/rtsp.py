@@ -47,7 +47,6 @@ class Conversation:
         self._unsettled = 0
 
     def close(self) -> None:
-        """Closes the connection."""
         self._answers.close()
         self._connection.close()
 

@@ -60,7 +60,6 @@ class Viewers:
         return self.clients * self.seconds
 
     def as_json(self) -> dict[str, object]:
-        """The parameters of the viewers."""
         return {"clients": self.clients, "seconds": self.seconds, "films": len(self.films)}
 
     def ask(self, url: str, program: Program, factor: int) -> Counts:
@@ -85,8 +84,6 @@ class Viewers:
 
 
 class Viewer:
-    """One viewer."""
-
     def __init__(self, url: str, program: Program) -> None:
         self.began = 0.0
         """Of the time that passes for the server."""
@@ -95,7 +92,6 @@ class Viewer:
         self.url = url
 
     def begin(self, receiver: Receiver, seconds: float) -> None:
-        """Starts playing."""
         film = self._talk.describe()
         _check(self.url, film, seconds)
         session = ""
@@ -111,7 +107,6 @@ class Viewer:
         return any(track.seconds < now - self.began - BEHIND_SECONDS for track in self.tracks)
 
     def close(self) -> None:
-        """Ends the session."""
         self._talk.close()
 
 

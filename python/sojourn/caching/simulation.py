@@ -38,7 +38,6 @@ class Simulation:
     version: str = __version__
 
     def policies(self) -> list[str]:
-        """The policies, in their order."""
         return list(dict.fromkeys(point.policy for point in self.points))
 
     def sizes(self) -> list[int]:
@@ -46,7 +45,6 @@ class Simulation:
         return list(dict.fromkeys(point.cache_bytes for point in self.points))
 
     def of(self, policy: str) -> list[Point]:
-        """The points of one policy."""
         return [point for point in self.points if point.policy == policy]
 
     def as_json(self) -> dict[str, object]:

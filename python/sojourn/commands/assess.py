@@ -31,7 +31,6 @@ _VERIFY = "--verify"
 
 
 def register(app: typer.Typer) -> None:
-    """Registers the command."""
     app.command("assess", cls=WithVerify)(with_application_options(with_log_options(_assess)))
 
 

@@ -25,7 +25,6 @@ _ADMISSIONS = dict(_native.cache_admissions())
 
 
 def register(app: typer.Typer) -> None:
-    """Registers the commands."""
     group = typer.Typer(cls=Group, no_args_is_help=True, help="Simulate caches on a trace.")
     group.callback()(_group)
     group.command("simulate")(with_log_options(_simulate))

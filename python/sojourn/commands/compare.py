@@ -12,7 +12,6 @@ from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 
 
 def register(app: typer.Typer) -> None:
-    """Registers the command."""
     app.command("compare")(_compare)
 
 

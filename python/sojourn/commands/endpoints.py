@@ -17,7 +17,6 @@ from sojourn.workload.log import LogOptions, require_log
 
 
 def register(app: typer.Typer) -> None:
-    """Registers the command."""
     app.command("endpoints")(with_log_options(_endpoints))
 
 

@@ -12,7 +12,6 @@ from sojourn.commands.formats import talk
 
 
 def register(app: typer.Typer) -> None:
-    """Registers the command."""
     app.command("example-log")(_example_log)
 
 

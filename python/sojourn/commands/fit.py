@@ -12,7 +12,6 @@ from sojourn.failure import CouldNotRun
 
 
 def register(app: typer.Typer) -> None:
-    """Registers the command."""
     app.command("fit")(_fit)
 
 

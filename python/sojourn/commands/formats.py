@@ -31,8 +31,6 @@ data = Terminal()
 
 
 class Format(StrEnum):
-    """The output format."""
-
     text = "text"
     json = "json"
 

@@ -12,7 +12,6 @@ from sojourn.failure import CouldNotRun
 
 
 def register(app: typer.Typer) -> None:
-    """Registers both commands."""
     app.command("import-jmt")(_import)
     app.command("export-jmt")(_export)
 

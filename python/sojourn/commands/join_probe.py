@@ -23,7 +23,6 @@ from sojourn.text import quantity
 
 
 def register(app: typer.Typer) -> None:
-    """Registers the command."""
     app.command("join-probe")(_join)
 
 

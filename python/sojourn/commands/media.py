@@ -17,14 +17,11 @@ from sojourn.workload import media
 
 
 class Codec(StrEnum):
-    """The video codec."""
-
     h264 = "h264"
     h265 = "h265"
 
 
 def register(app: typer.Typer) -> None:
-    """Registers the command."""
     app.command("media")(_media)
 
 

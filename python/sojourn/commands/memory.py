@@ -20,7 +20,6 @@ from sojourn.text import quantity
 
 
 def register(app: typer.Typer) -> None:
-    """Registers the command."""
     app.command("memory")(_memory)
 
 

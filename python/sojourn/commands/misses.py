@@ -26,7 +26,6 @@ _CLIENTS, _SECONDS = 10, 5.0
 
 
 def register(app: typer.Typer) -> None:
-    """Registers the command."""
     app.command("misses", context_settings={"allow_interspersed_args": False})(_misses)
 
 

@@ -17,7 +17,6 @@ from sojourn.text import quantity
 
 
 def register(group: typer.Typer) -> None:
-    """Registers the subcommand."""
     group.command("web99")(_web99)
 
 

@@ -16,7 +16,6 @@ from sojourn.report.plan.prediction_terminal import print_prediction
 
 
 def register(app: typer.Typer) -> None:
-    """Registers the command."""
     app.command("predict")(_predict)
 
 

@@ -26,7 +26,6 @@ SOURCES = ("processes", "cgroup", "software", "tracepoints", "processor", "cores
 
 
 def register(app: typer.Typer) -> None:
-    """Registers the command."""
     app.command("probe", context_settings={"allow_interspersed_args": False})(_probe)
 
 

@@ -23,7 +23,6 @@ from sojourn.results.run_folder import RunFolder
 
 
 def register(app: typer.Typer) -> None:
-    """Registers the command."""
     app.command("report")(_report)
 
 

@@ -24,8 +24,6 @@ _PROBE = "Resource usage of the server"
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The parsed run options."""
-
     show_help: bool
     show_all_help: bool
     output_format: str

@@ -13,8 +13,6 @@ from sojourn.commands.manual_pages import write_pages
 
 
 def register(app: typer.Typer) -> None:
-    """Registers both commands."""
-
     @app.command("completion")
     def completion(shell: Annotated[Shell, typer.Argument(help="bash, zsh or fish.")]) -> None:
         """Print a shell's completion script.

@@ -31,7 +31,6 @@ class Percentile(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    """Registers the command."""
     app.command("simulate")(_simulate)
 
 

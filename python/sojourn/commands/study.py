@@ -28,7 +28,6 @@ PLANNED = 0.6
 
 
 def register(app: typer.Typer) -> None:
-    """Registers the command."""
     app.command("study")(_study)
 
 

@@ -19,7 +19,6 @@ from sojourn.workload.log import LogOptions, TraceNotWritten, import_log_to_file
 
 
 def register(app: typer.Typer) -> None:
-    """Registers the command."""
     app.command("trace")(with_log_options(_trace))
 
 

@@ -292,7 +292,6 @@ class Belief:
         return cls(grid, weights / weights.sum())
 
     def quantile(self, fraction: float) -> float:
-        """A quantile of the capacity."""
         cumulative = np.cumsum(self.weights.sum(axis=1))
         return float(np.exp(np.interp(fraction, cumulative, self.log_capacities)))
 

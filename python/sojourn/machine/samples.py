@@ -63,8 +63,6 @@ class Quota:
 
 @dataclass(frozen=True)
 class Sample:
-    """All values at one moment."""
-
     cores: dict[int, CoreTicks]
     threads: dict[int, ThreadTicks]
     frequency_hertz: dict[int, float]

@@ -48,11 +48,9 @@ class RunFolder:
         return cls(path)
 
     def write_json(self, name: str, value: object) -> bool:
-        """Writes an object as JSON."""
         return self.write_text(name, json.dumps(value, indent=2) + "\n")
 
     def write_text(self, name: str, text: str) -> bool:
-        """Writes a text file."""
         return self.write(name, text.encode())
 
     def write_table(self, name: str, rows: Sequence[Mapping[str, object]]) -> bool:

@@ -43,8 +43,6 @@ Writer = Callable[[float], str]
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a check."""
-
     says: str
     metric: str
     finding: Finding
@@ -85,7 +83,6 @@ class Verdict:
         return f"about {more:,} more repetitions would decide it, which take {takes}"
 
     def as_json(self) -> dict[str, object]:
-        """The verdict in the summary."""
         return {**asdict(self), "because": self.because, "to_decide": self.to_decide}
 
 

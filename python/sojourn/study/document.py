@@ -47,8 +47,6 @@ _MARKS = ("tried", "until_decided")
 
 
 class Study(BaseModel):
-    """One study."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str

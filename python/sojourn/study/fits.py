@@ -36,7 +36,6 @@ class Line:
         return f"{_written(self.intercept)} + {_written(self.slope)} y"
 
     def as_json(self) -> dict[str, object]:
-        """The line in the summary."""
         return {
             "says": self.fit.says,
             "metric": self.fit.metric,

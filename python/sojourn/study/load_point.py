@@ -61,7 +61,6 @@ class LoadPoints:
 
     @property
     def workload(self) -> Workload:
-        """The study's workload."""
         assert self.study.workload is not None
         return self.study.workload
 

@@ -54,7 +54,6 @@ class ModelPoints:
 
     @property
     def model(self) -> Model:
-        """The study's model."""
         assert self.study.model is not None
         return self.study.model
 

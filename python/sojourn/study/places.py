@@ -126,7 +126,6 @@ def along(cells: Cells, factor: str, over: Where) -> list[Value]:
 
 
 def name(settings: Mapping[str, Value] | Mapping[str, str]) -> str:
-    """The name of a cell."""
     return ", ".join(f"{name} {value}" for name, value in settings.items()) or ALL
 
 

@@ -37,8 +37,6 @@ class SystemMissing(Exception):
 
 
 class Measure(Protocol):
-    """Measures a point."""
-
     def __call__(self, point: Point) -> Record:
         """Measures a point and returns its record.
 

@@ -43,7 +43,6 @@ class Exposition:
         self._lines.append(f"# {self._prefix}{name} is unavailable: {_one_line(because)}")
 
     def text(self) -> str:
-        """Returns the whole text."""
         return "".join(f"{line}\n" for line in self._lines)
 
     def _sample(self, name: str, value: float, labels: Mapping[str, str]) -> str:

@@ -118,7 +118,6 @@ class Session:
 
 
 def parse(line: str) -> Activity:
-    """Parses one answer."""
     told = json.loads(line)
     backends = told["backends"] or []
     states = [each["state"] or "" for each in backends]

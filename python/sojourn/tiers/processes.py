@@ -59,7 +59,6 @@ def sockets(pids: set[int]) -> set[int]:
 
 
 def parent(pid: int) -> int | None:
-    """The parent of a process."""
     try:
         return int((PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
     except (OSError, IndexError, ValueError):

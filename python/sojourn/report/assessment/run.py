@@ -33,7 +33,6 @@ class Run:
 
     @property
     def characteristics(self) -> Characteristics:
-        """The log's characteristics."""
         return Characteristics(self.summary.characteristics)
 
     @property

@@ -78,7 +78,6 @@ class LiveView:
             self._output.flush()
 
     def __call__(self, progress: ProgressLine) -> None:
-        """Draws one progress line."""
         if not isinstance(progress, RequestsAdvance):
             return
         if progress.host is not None:
@@ -197,7 +196,6 @@ class StreamView(LiveView):
     """Draws the engine's progress of a run of viewers."""
 
     def __call__(self, progress: ProgressLine) -> None:
-        """Draws one progress line."""
         if isinstance(progress, StreamsAdvance):
             self._playing.append(progress.streams_playing)
             self._behind.append(progress.behind_seconds.p99 or 0.0)

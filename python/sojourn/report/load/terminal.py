@@ -129,7 +129,6 @@ def print_marks(result: LoadResult, console: Console) -> None:
 
 
 def print_verdicts(verdicts: Sequence[Verdict], console: Console) -> None:
-    """Prints a line per threshold."""
     for verdict in verdicts:
         console.print(Text(str(verdict), style="green" if verdict.passed else "bold red"), soft_wrap=True)
 
