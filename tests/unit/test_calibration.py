@@ -94,7 +94,7 @@ def test_an_outlier_is_named_and_bends_nothing() -> None:
     demands[7] *= 20
     found = service_demand.fit(SIZES, demands, 1)
     assert found.demand(SIZES) == pytest.approx(5e-6 + 1e-10 * SIZES, rel=0.1)
-    assert "1 of 24 demands lie far off" in found.warnings[0]
+    assert "1 of 24 demands lie far from the others" in found.warnings[0]
 
 
 @pytest.mark.parametrize("sizes", [100, 1000])

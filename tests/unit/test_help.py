@@ -50,7 +50,8 @@ def test_the_first_storey_is_short_and_the_second_has_every_option(
     if shown == all_of_them:
         assert short == whole
     else:
-        assert f"{len(all_of_them - shown)} more options: sojourn {command.name} --help-all" in short
+        more = len(all_of_them - shown)
+        assert f"\n{more} more option{'s' * (more > 1)}: sojourn {command.name} --help-all" in short
     for text in (short, whole):
         assert f"Usage: sojourn {command.name} [OPTIONS]" in text
         assert "...." not in text

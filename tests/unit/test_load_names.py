@@ -99,5 +99,5 @@ def test_what_is_left_out_is_said_by_reason() -> None:
     assert left_out.fraction == pytest.approx(1906 / 1934)
     said = "1,906 of the log's 1,934 requests are not replayed: 1,900 with a query, 6 failed or redirected"
     assert str(left_out) == said
-    assert left_out.hint.startswith("--paths original, --failed expect would take them")
+    assert left_out.hint.startswith("--paths original, --failed expect would include them")
     assert LeftOut.of({"requests": 0, "skipped": {}}).fraction == 0.0

@@ -43,7 +43,7 @@ def test_a_recording_is_read_as_a_log_of_its_site(tmp_path: Path, capsys: pytest
     assert found["GET", "/search?q=a%20b"].bytes == 1500, "what was sent is not known, the content is"
     assert found["GET", "/"].request_seconds == pytest.approx(0.1205)
     assert log.duration_seconds == pytest.approx(3.0, abs=1.0)
-    assert "1 requests to other hosts than shop.test" in capsys.readouterr().err
+    assert "1 requests to hosts other than shop.test" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_the_lowest_load_decides_and_then_the_cause() -> None:
     assert found_in(step(300, cpu=2.0), step(100), step(200, queue=5)).first == "accept queue"
     both = found_in(step(100), step(200, cpu=1.9, queue=5))
     assert both.first == "CPU"
-    assert "At the same load: accept queue" in both.sentence
+    assert "Also saturated at that load: accept queue" in both.sentence
 
 
 def test_a_core_that_the_server_filled_with_the_kernels_help_is_full() -> None:

@@ -159,7 +159,8 @@ def _text(command: TyperCommand, ctx: Context, *, everything: bool) -> str:
         lines += ["", "Example:" if len(shown) == 1 else "Examples:"]
         lines += [f"  {line}" for example in shown for line in command_lines(example, width - 2)]
     if not everything:
-        lines += ["", f"{len(_further(command))} more options: {ctx.command_path} {ALL}"]
+        more = len(_further(command))
+        lines += ["", f"{more} more option{'s' * (more > 1)}: {ctx.command_path} {ALL}"]
     return "\n".join([*lines, ""])
 
 

@@ -47,7 +47,7 @@ def _load(
     ] = "5%",
     repeat: Annotated[
         int | None,
-        typer.Option(
+        FurtherOption(
             min=1, help="Run this many times, each with its own seed, into --output/1, /2, …", rich_help_panel=_REPEAT
         ),
     ] = None,
@@ -57,11 +57,13 @@ def _load(
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(help="Compare with these runs, given as for sojourn compare.", rich_help_panel=_REPEAT),
+        FurtherOption(help="Compare with these runs, given as for sojourn compare.", rich_help_panel=_REPEAT),
     ] = None,
     max_regression: Annotated[
         str | None,
-        typer.Option(help="Exit with 1 if significantly worse by more than this, such as 5%.", rich_help_panel=_REPEAT),
+        FurtherOption(
+            help="Exit with 1 if significantly worse by more than this, such as 5%.", rich_help_panel=_REPEAT
+        ),
     ] = None,
     *,
     run_options: RunOptions,

@@ -81,7 +81,7 @@ def read_options(
     ] = None,
     on: Annotated[
         str | None,
-        typer.Option(help="Generate the load on these machines by ssh: HOST[=WEIGHT],…", rich_help_panel=_MACHINES),
+        FurtherOption(help="Generate the load on these machines by ssh: HOST[=WEIGHT],…", rich_help_panel=_MACHINES),
     ] = None,
     remote_shell: Annotated[
         str | None,
