@@ -135,7 +135,7 @@ def test_the_live_view_draws_a_replay(trace: Path, address: str) -> None:
 def test_the_help_has_the_engines_options_and_ours() -> None:
     done = run("replay", "--help")
     assert done.returncode == 0
-    for name in ("--scale", "--log-format", "--threshold", "--on", "error_rate"):
+    for name in ("--scale", "--log-format", "--threshold", "--output", "error_rate"):
         assert name in done.stdout
 
 
