@@ -76,12 +76,15 @@ def _page(command: Command) -> Iterator[str]:
 
 def _head(title: str, summary: str) -> Iterator[str]:
     yield f'.TH {_roff(title.upper())} 1 "" "sojourn {__version__}"'
+    # Ragged lines without hyphens, in which names can be searched.
+    yield from (".nh", ".ad l")
     yield from (".SH NAME", rf"{_roff(title)} \- {_roff(summary.rstrip('.'))}")
 
 
 def _item(option: Option) -> Iterator[str]:
     names = ", ".join(rf"\fB{_roff(name)}\fR" for name in option.names)
-    meaning = option.summary + (f": {', '.join(option.choices)}" if option.choices else "")
+    are_named = not option.choices or "|" in option.value
+    meaning = option.summary + ("" if are_named else f": {', '.join(option.choices)}")
     if option.default and "[default:" not in meaning:
         meaning += f" [default: {option.default}]"
     yield from (".TP", names + (rf" \fI{_roff(option.value)}\fR" if option.value else ""), _roff(f"{meaning}."))
