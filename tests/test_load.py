@@ -243,7 +243,7 @@ def test_a_search_finds_a_known_capacity(tmp_path: Path) -> None:
     # Ten milliseconds each: 100 requests/s are served, and within a second a backlog of 50 ms builds up at 105.
     with paced_server(0.010) as url:
         load = ("load", url, "--rate", "30", "--arrivals", "constant", "--duration", "1s", "--warm-up", "200ms")
-        search = ("--search", "p95<60ms", "--search-precision", "20%", "--search-time", "60s", "--drain", "300ms")
+        search = ("--search", "p95<60ms", "--search-precision", "20%", "--search-time", "18s", "--drain", "300ms")
         done = run(*load, *search, "--output", kept, "--format", "json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
