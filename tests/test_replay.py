@@ -96,7 +96,7 @@ def test_a_ramp_and_a_short_step_have_figures_without_intervals(address: str) ->
     steps = json.loads(done.stdout)["steps"]
     assert [step["ramp"] for step in steps] == [False, True, False]
     why = [step["confidence"]["rps"].get("unavailable", "") for step in steps]
-    assert "fewer than 5 batches" in why[0]
+    assert "needs 5 batches" in why[0]
     assert "changed within the step" in why[1]
 
 
