@@ -190,7 +190,7 @@ def test_runs_are_compared(root: Path, tmp_path: Path) -> None:
     assert not compared["void_because"]
     said = run("compare", runs[0], runs[2])
     assert "verdict at 95 %" in said.stdout
-    assert "one run of each" in said.stdout
+    assert "single runs do not show" in said.stdout
     missing = run("compare", runs[0], tmp_path / "nowhere")
     assert missing.returncode == 2
     assert "nowhere" in missing.stderr

@@ -51,7 +51,7 @@ def test_our_own_films_are_played_with_rows_and_a_page(tmp_path: Path) -> None:
     page = (kept / "report.html").read_text()
     assert "Segments lost" in page
     assert "NaN" not in page
-    assert "request until a whole segment" in drawn.stdout
+    assert "asking until a whole segment" in drawn.stdout
 
 
 def test_variants_maps_and_bytes_of_one_file() -> None:

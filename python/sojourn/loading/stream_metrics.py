@@ -154,15 +154,15 @@ _TIMES: dict[str, tuple[Time, ...]] = {
     PACKETS: (
         ("connecting until playing", lambda record: record.setup_time_seconds),
         ("PLAY until the first packet", lambda record: record.time_to_first_packet_seconds),
-        ("packets behind the pace", lambda record: record.behind_seconds),
+        ("packets behind the first's pace", lambda record: record.behind_seconds),
         ("jitter of tracks", lambda record: record.jitter_seconds),
     ),
     SEGMENTS: (
         ("connecting until the playlist", lambda record: record.setup_time_seconds),
-        ("request until the first byte", lambda record: record.time_to_first_packet_seconds),
+        ("asking until the first byte", lambda record: record.time_to_first_packet_seconds),
         ("connecting until it is shown", lambda record: record.startup_time_seconds),
-        ("request until a whole segment", lambda record: record.segment_time_seconds),
-        ("segments behind the pace", lambda record: record.behind_seconds),
+        ("asking until a whole segment", lambda record: record.segment_time_seconds),
+        ("segments behind the first's pace", lambda record: record.behind_seconds),
     ),
 }
 
