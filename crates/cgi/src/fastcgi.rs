@@ -208,6 +208,8 @@ impl Reader {
                 self.content -= content.len();
                 bytes = rest;
                 match self.header[1] {
+                    // A management record may have any content, whatever its type.
+                    _ if self.is_management() => {}
                     STDOUT => part(Part::Output(content)),
                     STDERR => part(Part::Error(content)),
                     END_REQUEST => {
@@ -237,6 +239,11 @@ impl Reader {
         self.has_ended && self.header_bytes == 0
     }
 
+    /// Returns true if the current record concerns the application as a whole.
+    fn is_management(&self) -> bool {
+        self.header[2..4] == [0, 0]
+    }
+
     fn begin_record(&mut self) -> Result<(), RecordError> {
         let [version, kind, id_high, id_low, length_high, length_low, padding, _] = self.header;
         if version != VERSION {
@@ -248,7 +255,7 @@ impl Reader {
         (self.content, self.padding) =
             (u16::from_be_bytes([length_high, length_low]).into(), usize::from(padding));
         match (kind, u16::from_be_bytes([id_high, id_low])) {
-            // Management records concern the application as a whole and are ignored.
+            // Ignored.
             (_, 0) => Ok(()),
             (STDOUT | STDERR, REQUEST_ID) => Ok(()),
             (END_REQUEST, REQUEST_ID) if self.content == END_BYTES => Ok(()),
@@ -353,6 +360,18 @@ mod tests {
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200), size in 1usize..50) {
             prop_assert_eq!(read(&bytes, size), read(&bytes, 1));
+        }
+    }
+
+    #[test]
+    fn management_records_are_ignored_whatever_they_hold() {
+        let end = record(END_REQUEST, 1, &[0; 8], 0);
+        for kind in [STDOUT, STDERR, END_REQUEST, 10] {
+            let bytes = [record(kind, 0, &[b'x'; 300], 1), record(STDOUT, 1, b"y", 0), end.clone()].concat();
+            let expected = (b"y".to_vec(), Vec::new(), Some(Ending::Complete(0)), true);
+            for size in [1, 7, bytes.len()] {
+                assert_eq!(read(&bytes, size), Ok(expected.clone()), "{kind}");
+            }
         }
     }
 

@@ -50,12 +50,12 @@ pub fn select(value: &[u8], size: u64) -> Selection {
             None => return Selection::Nothing,
         }
     }
-    let selected = parts.iter().map(|part| part.length()).fold(0, u64::saturating_add);
+    let selected: u128 = parts.iter().map(|part| u128::from(part.length())).sum();
     match (parts.is_empty(), size) {
         // Content-Range cannot describe a part of an empty body.
         (true, 0) if set.trim_ascii_start().starts_with(b"-") => Selection::Whole,
         (true, _) => Selection::Nothing,
-        (false, _) if parts.len() > 1 && selected > size => Selection::Whole,
+        (false, _) if parts.len() > 1 && selected > u128::from(size) => Selection::Whole,
         (false, _) => Selection::Parts(parts),
     }
 }
