@@ -157,9 +157,10 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             (schedule, read_ahead::at_random(arrivals)?)
         }
     };
-    let stop = match options.stop_when_failing {
-        true => StopRule::Failing,
-        false => StopRule::ScheduleEnd,
+    let stop = match options.scale {
+        _ if options.stop_when_failing => StopRule::Failing,
+        Some(_) => StopRule::Answered,
+        None => StopRule::ScheduleEnd,
     };
     let tls = common.tls(&target)?;
     let plan = Plan {

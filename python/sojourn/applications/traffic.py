@@ -205,9 +205,6 @@ class Traffic:
             finally:
                 loop.end()
         begin = start + settle
-        if not handed.asked:
-            # The engine ends with the last arrival of the step; the tiers are watched to the step's own end.
-            time.sleep(max(0.0, begin + seconds - time.time()))
         return self._step(iterations, result, (begin, begin + seconds), interrupted=handed.asked)
 
     def _think_seconds(self) -> float:
@@ -262,8 +259,6 @@ class Traffic:
                 offered[name] += visits * iterations.get(flow.name, 0.0)
         # Answers due before the step and complete in it stand for those due in it and complete behind it.
         completed = (record.requests_per_second or 0.0) / record.requests if record.requests else 0.0
-        # Arrivals are drawn for the whole step, also where its last one came early.
-        completed *= min(1.0, record.duration_seconds / (span[1] - span[0]))
         figures = [
             _figures(each, offered[each.name], completed, result) for each in record.by_name if offered[each.name] > 0
         ]

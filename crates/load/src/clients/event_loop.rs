@@ -16,7 +16,7 @@ use crate::{
         progress::{Progress, Ticker},
         run::Run,
     },
-    plan::Waiting,
+    plan::{StopRule, Waiting},
     runtime::{RunError, epoll as readiness, timestamps},
     statistics::outcome::Stopped,
 };
@@ -158,8 +158,11 @@ impl Run<'_> {
         }
     }
 
-    /// Returns true if every visit has ended and no more will start.
+    /// Returns true if every visit has ended and no more will start, and that ends the run.
     fn is_exhausted(&mut self) -> bool {
-        self.table.clients.is_empty() && self.workload.next_start().is_none()
+        let may_end = self.settings.closed_clients.is_some()
+            || self.settings.stop == StopRule::Answered
+            || self.workload.is_quota_used();
+        may_end && self.table.clients.is_empty() && self.workload.next_start().is_none()
     }
 }

@@ -95,7 +95,7 @@ pub(crate) struct Settings {
     pub(crate) think: Think,
     pub(crate) origin: Nanos,
     started_at: SystemTime,
-    closed_clients: Option<u32>,
+    pub(crate) closed_clients: Option<u32>,
     pub(crate) schedule: Schedule,
     pub(crate) stop: StopRule,
     pub(crate) limits: Limits,
@@ -122,7 +122,7 @@ impl<'a> Run<'a> {
         let quota = match plan.stop {
             StopRule::Requests(requests) => Quota { requests, ..Quota::UNLIMITED },
             StopRule::Visits(visits) => Quota { visits, ..Quota::UNLIMITED },
-            StopRule::ScheduleEnd | StopRule::Failing => Quota::UNLIMITED,
+            StopRule::ScheduleEnd | StopRule::Answered | StopRule::Failing => Quota::UNLIMITED,
         };
         // Separate streams, so that requests do not depend on how connections are used.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);

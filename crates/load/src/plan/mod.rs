@@ -199,7 +199,10 @@ impl From<Connections> for crate::http::Persistence {
 /// When to stop before the schedule ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StopRule {
+    /// Never: that no arrival is left before the end is one of the draws of a random process, as the others are.
     ScheduleEnd,
+    /// When all arrivals' visits have ended, as in a log that is replayed once.
+    Answered,
     /// After this many requests were answered or failed; no more are started.
     Requests(u64),
     /// After this many visits; no more are started.

@@ -10,8 +10,8 @@ use crate::scripted::{
     MS, Server, Then, answer, closed, closing, due, logged, ok, open, replay, report, size_in, trace,
 };
 use sojourn_load::{
-    Catalogue, Connections, Count, Form, Limits, Observe, Plan, Requests, Schedule, StepLimit, StopRule,
-    Version, run,
+    ArrivalProcess, Arrivals, Catalogue, Connections, Count, Form, Limits, Observe, Plan, Requests, Schedule,
+    StepLimit, StopRule, Version, run,
 };
 use sojourn_measure::Nanos;
 use sojourn_workload::{
@@ -101,7 +101,46 @@ fn staircase<'a>(server: &Server, trace: &'a Trace, rates: &[f64], seed: u64) ->
     };
     let arrivals = logged(trace, staircase.arrivals(trace).unwrap());
     let plan = replay(server, trace, 0);
-    Plan { schedule, arrivals, ..plan }
+    Plan { schedule, arrivals, stop: StopRule::ScheduleEnd, ..plan }
+}
+
+#[test]
+fn a_rate_is_offered_for_all_of_its_duration_however_early_the_last_arrival_is() {
+    let server = Server::delayed(|_| Duration::from_millis(1), 10);
+    for seed in 1..=4 {
+        let plan = open(&server, 2.0, Nanos::ZERO, 1500);
+        let Arrivals::Open { segments, under_way_max, .. } = plan.arrivals else { unreachable!() };
+        let arrivals = Arrivals::Open { segments, process: ArrivalProcess::Poisson, under_way_max };
+        let report = report(Plan { arrivals, seed, ..plan });
+        let figures = &report.figures;
+        assert!((figures.duration_seconds - 1.5).abs() < 0.1, "seed {seed}: {}", figures.duration_seconds);
+        let rate = figures.requests_per_second.unwrap();
+        assert!(
+            (rate * 1.5 - figures.requests as f64).abs() < 0.1 * (1.0 + figures.requests as f64),
+            "{rate}"
+        );
+        assert!(report.complete && figures.errors == 0, "{figures:?}");
+    }
+}
+
+#[test]
+fn an_answer_that_is_under_way_at_the_end_is_waited_for() {
+    let server = Server::delayed(|_| Duration::from_millis(400), 10);
+    // Every 500 ms from a random phase on, so that the last arrival is less than 500 ms before the end.
+    let report = report(open(&server, 2.0, Nanos::ZERO, 1200));
+    let figures = &report.figures;
+    assert!((figures.duration_seconds - 1.2).abs() < 0.1, "{}", figures.duration_seconds);
+    assert!((2..=3).contains(&figures.requests), "{figures:?}");
+    assert_eq!((figures.errors, figures.unfinished), (0, 0));
+}
+
+#[test]
+fn a_number_of_requests_ends_a_rate_early() {
+    let server = Server::delayed(|_| Duration::from_millis(1), 10);
+    let plan = Plan { stop: StopRule::Requests(10), ..open(&server, 100.0, Nanos::ZERO, 60_000) };
+    let report = report(plan);
+    assert_eq!(report.figures.requests, 10);
+    assert!(report.figures.duration_seconds < 5.0, "{}", report.figures.duration_seconds);
 }
 
 #[test]

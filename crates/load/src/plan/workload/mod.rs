@@ -179,6 +179,11 @@ impl<'a> Workload<'a> {
         share(self.left.visits, quota.visits).max(share(self.left.requests, quota.requests))
     }
 
+    /// Returns true if no more visits or requests may start.
+    pub fn is_quota_used(&self) -> bool {
+        self.left.is_none()
+    }
+
     fn visit(&mut self, at: Nanos, position: Position) -> VisitState {
         self.left.visits -= 1;
         self.visits_begun += 1;

@@ -244,7 +244,7 @@ pub fn replay<'a>(server: &Server, trace: &'a Trace, measured_ms: u64) -> Plan<'
         tls: None,
         transport: Transport::default(),
         schedule: Schedule::single(Nanos::ZERO, Nanos(measured_ms * MS), None),
-        stop: StopRule::ScheduleEnd,
+        stop: StopRule::Answered,
         limits: Limits { drain: DRAIN, ..Limits::default() },
         waiting: Waiting::Sleep { timer_slack: Nanos::ZERO },
         observe: Observe::default(),
