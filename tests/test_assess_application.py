@@ -166,11 +166,15 @@ def test_a_target_that_cannot_be_spoken_with_is_said_with_the_cure(status: dict[
 def test_a_database_that_dies_ends_the_assessment_with_what_was_measured(
     status: dict[str, Any], tmp_path: Path
 ) -> None:
-    command = [str(SOJOURN), *words(status, tmp_path / "run", "--max-rate", "16")]
+    slo = ["--slo", "pages: p95 < 20s", "--at-rate", "2"]
+    command = [str(SOJOURN), *words(status, tmp_path / "run", "--max-rate", "16", *slo)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         time.sleep(15)
         os.kill(status["tiers"]["database"]["pid"], signal.SIGQUIT)
         output, _ = process.communicate(timeout=200)
     assert process.returncode == 1
     assert "INCOMPLETE" in output
-    assert json.loads((tmp_path / "run" / "application.json").read_text())["steps"]
+    found = json.loads((tmp_path / "run" / "application.json").read_text())
+    assert found["steps"]
+    assert found["objectives"][0]["holds"] is None
+    assert "not decided" in output

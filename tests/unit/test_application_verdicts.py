@@ -92,6 +92,22 @@ def test_verdicts_become_an_exit_code_junit_and_markdown() -> None:
     assert markdown(found).startswith("### ✅")
 
 
+def test_an_objective_that_is_not_decided_is_skipped_in_junit_and_the_exit_code_is_1() -> None:
+    found = summary(80, 85, 90)
+    held = Interval(estimate=60, low=55, high=65)
+    found.objectives = [ObjectiveAnswer(objective="p95 < 1s", capacity=held, is_lower_bound=True, holds=None)]
+    found.verdicts = verdicts.of(found, 0.01)
+    assert found.verdicts[1].because.startswith("not decided")
+    assert found.has_failed
+    suite = ElementTree.fromstring(junit(found))[0]
+    assert (suite.attrib["failures"], suite.attrib["skipped"]) == ("0", "1")
+    text = markdown(found)
+    assert text.startswith("### ❌")
+    assert "❔" in text
+    unknown = ObjectiveAnswer(objective="p95 < 1s", capacity=None, is_lower_bound=False, holds=None)
+    assert "at no load that was measured" in verdicts.objective_in_words(unknown, 5.0)
+
+
 def test_what_xml_cannot_hold_does_not_break_it() -> None:
     found = summary(80, 85, 90)
     found.complete, found.incomplete_because = False, "a \x00 <byte> & \x1b"

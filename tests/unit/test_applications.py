@@ -13,7 +13,7 @@ from sojourn.applications.flows import target_list
 from sojourn.applications.knee import locate
 from sojourn.applications.objectives import Objective, Tried
 from sojourn.applications.requests import Asked
-from sojourn.applications.summary import EndpointFigures, StepFigures, TierDescription
+from sojourn.applications.summary import EndpointFigures, Knee, StepFigures, TierDescription
 from sojourn.applications.target import require_permission
 from sojourn.applications.traffic import EndpointStep, Step
 from sojourn.failure import CouldNotRun
@@ -106,26 +106,39 @@ def test_an_objective_holds_up_to_the_load_that_first_misses_it() -> None:
     objective = Objective.parse("GET /search*: p95 < 300ms", ENDPOINTS)
     assert objective.names == (SEARCH,)
     steps = [tried(10, 5.0, 0.1), tried(20, 5.0, 0.2), tried(30, 5.0, 0.4)]
-    answer = objectives.answer(objective, steps, 15.0)
+    answer = objectives.answer(objective, steps, 15.0, is_complete=True)
     assert answer.capacity == Interval(estimate=20, low=20, high=30)
     assert answer.holds
     assert not answer.is_lower_bound
-    assert not objectives.answer(objective, steps, 25.0).holds
+    assert objectives.answer(objective, steps, 25.0, is_complete=True).holds is False
 
 
 def test_an_objective_that_always_or_never_holds_says_so() -> None:
     steps = [tried(10, 0.1, 0.1), tried(20, 0.1, 0.1)]
-    always = objectives.answer(Objective.parse("p99 < 1s", ENDPOINTS), steps, 15.0)
+    always = objectives.answer(Objective.parse("p99 < 1s", ENDPOINTS), steps, 15.0, is_complete=True)
     assert always.is_lower_bound
     assert always.capacity == Interval(estimate=20, low=20, high=20)
-    never = objectives.answer(Objective.parse("mean<50ms", ENDPOINTS), steps, 0.0)
+    never = objectives.answer(Objective.parse("mean<50ms", ENDPOINTS), steps, 0.0, is_complete=True)
     assert never.capacity is None
-    assert not never.holds
+    assert never.holds is False
+
+
+def test_what_ended_early_does_not_hold_and_what_was_not_tried_is_not_decided() -> None:
+    steps = [tried(10, 0.1, 0.1), tried(20, 0.1, 0.1)]
+    met, missed = (Objective.parse(text, ENDPOINTS) for text in ("p99 < 1s", "mean<50ms"))
+    assert objectives.answer(met, steps, 15.0, is_complete=False).holds is None
+    # What was missed was missed.
+    assert objectives.answer(missed, steps, 15.0, is_complete=False).holds is False
+    assert objectives.answer(missed, [], 15.0, is_complete=False).holds is None
+    # The load never came to what is required, be it that it was not allowed or that the system takes less.
+    assert objectives.answer(met, steps, 40.0, is_complete=True).holds is None
+    knee = Knee(requests_per_second=Interval(estimate=15, low=14, high=16), is_lower_bound=False, stopped_because="why")
+    assert objectives.answer(met, steps, 40.0, is_complete=True, knee=knee).holds is False
 
 
 def test_where_chance_decides_the_interval_is_the_overlap() -> None:
     steps = [tried(10, 0.1, 0.1), tried(20, 0.1, 0.4), tried(25, 0.1, 0.1), tried(30, 0.1, 0.4)]
-    answer = objectives.answer(Objective.parse("GET /search: p95 < 300ms", ENDPOINTS), steps, 0.0)
+    answer = objectives.answer(Objective.parse("GET /search: p95 < 300ms", ENDPOINTS), steps, 0.0, is_complete=True)
     assert answer.capacity is not None
     assert (answer.capacity.low, answer.capacity.high) == (20, 30)
 

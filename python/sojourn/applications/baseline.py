@@ -61,7 +61,7 @@ def compare(now: ApplicationSummary, before: ApplicationSummary, name: str, allo
     earlier = {each.objective: each for each in before.objectives}
     for objective in now.objectives:
         known = earlier.get(objective.objective)
-        if known is None or known.capacity is None:
+        if known is None or known.capacity is None or (objective.capacity is None and objective.holds is None):
             continue
         nothing = Interval(estimate=0.0, low=0.0, high=0.0)
         changes.append(

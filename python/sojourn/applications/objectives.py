@@ -13,7 +13,7 @@ from typing import Self
 from scipy.stats import poisson
 
 from sojourn.applications.endpoints import Endpoint, matching
-from sojourn.applications.summary import ObjectiveAnswer, StepFigures
+from sojourn.applications.summary import Knee, ObjectiveAnswer, StepFigures
 from sojourn.applications.traffic import Step
 from sojourn.failure import CouldNotRun
 from sojourn.results.records import Interval
@@ -89,12 +89,26 @@ class Tried:
     figures: StepFigures
 
 
-def answer(objective: Objective, tried: Sequence[Tried], required: float) -> ObjectiveAnswer:
-    """The load up to which the objective holds.
+def answer(
+    objective: Objective, tried: Sequence[Tried], required: float, *, is_complete: bool, knee: Knee | None = None
+) -> ObjectiveAnswer:
+    """The load up to which the objective holds, and whether it holds at the required one.
 
     If steps that meet it overlap with steps that miss it, the interval reaches from the lowest load that missed it to
     the highest that met it; otherwise from the highest that met it to the lowest that missed it.
+
+    What ended early shows that an objective is missed, but not that it holds: who knows why the system was not measured
+    further. Nor does a load that never came near the required one show anything, unless it is beyond the knee.
     """
+    found = _measured(objective, tried, required)
+    is_beyond = knee is not None and not knee.is_lower_bound and required > knee.requests_per_second.high
+    is_unknown = not tried or (found.is_lower_bound and not found.holds and not is_beyond)
+    if is_unknown or (found.holds and not is_complete):
+        return found.model_copy(update={"holds": None})
+    return found
+
+
+def _measured(objective: Objective, tried: Sequence[Tried], required: float) -> ObjectiveAnswer:
     met = [each.step.offered_per_second for each in tried if objective.is_met(each.step)]
     missed = [each.step.offered_per_second for each in tried if not objective.is_met(each.step)]
     if not met:

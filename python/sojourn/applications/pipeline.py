@@ -69,7 +69,7 @@ class _Assessment:
         self.steps: list[tuple[Step, StepFigures]] = []
         self.top: StepFigures | None = None
         self.starting: Starting | None = None
-        self.is_concluded = False
+        self.is_measured = self.is_concluded = False
         stages.begin("log" if request.scenario is None else "scenario")
         self.work = work.of_request(request, folder.path)
         self.covered = self.work.covered
@@ -131,6 +131,7 @@ class _Assessment:
             self.summary.tiers = [each.model_copy(update={"idle": idle.get(each.name)}) for each in self.summary.tiers]
             self.stages.done(idle_in_words(self.summary.tiers) or "not measured")
             self._climb(climb)
+            self.is_measured = True
             self.summary.warnings += [f"No {name}: {why}" for name, why in watch.missing.items()]
         if self.planned:
             self._verify(climb)
@@ -189,7 +190,14 @@ class _Assessment:
         summary.steps = [figures for _, figures in self.steps]
         tried = [Tried(step, figures) for step, figures in log_mix(self.steps) if not step.interrupted]
         summary.objectives = [
-            objectives.answer(each, tried, summary.required_requests_per_second or 0.0) for each in self.objectives
+            objectives.answer(
+                each,
+                tried,
+                summary.required_requests_per_second or 0.0,
+                is_complete=self.is_measured,
+                knee=summary.knee,
+            )
+            for each in self.objectives
         ]
         self._concluded()
         if summary.covered_fraction < COVERED_MIN:

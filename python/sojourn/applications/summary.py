@@ -164,8 +164,10 @@ class ObjectiveAnswer(Record):
     """Requests per second in all; None if even the lowest step missed it."""
     is_lower_bound: bool
     """True if no step missed it."""
-    holds: bool
-    """True if it holds at the required load."""
+    holds: bool | None
+    """Whether it holds at the required load; None if that is not decided, as the assessment is incomplete, or the load
+    never came there.
+    """
 
 
 class CapacityChange(Record):
@@ -304,5 +306,5 @@ class ApplicationSummary(Record):
 
     @property
     def has_failed(self) -> bool:
-        """True if a verdict is a failure: exit code 1."""
-        return any(each.passed is False for each in self.verdicts)
+        """True if a verdict is a failure, or an objective was not shown to hold: exit code 1."""
+        return any(each.passed is False for each in self.verdicts) or not all(each.holds for each in self.objectives)

@@ -51,9 +51,10 @@ def of(summary: ApplicationSummary, abandoned_max: float) -> list[Verdict]:
 
 def objective_in_words(objective: ObjectiveAnswer, required: float | None) -> str:
     """An objective with how far it holds."""
+    word = {True: "holds", False: "FAILS", None: "not decided"}[objective.holds]
     if objective.capacity is None:
-        return f"FAILS  {objective.objective}: not at any load"
-    word = "holds" if objective.holds else "FAILS"
+        where = "not at any load" if objective.holds is False else "at no load that was measured"
+        return f"{word}  {objective.objective}: {where}"
     bound = "at least " if objective.is_lower_bound else ""
     return (
         f"{word}  {objective.objective}: up to {bound}{rates(objective.capacity)} requests/s "

@@ -14,8 +14,7 @@ SIGNS = {True: "✅", False: "❌", None: "❔"}
 
 def markdown(summary: ApplicationSummary) -> str:
     """Verdicts, capacity, bottleneck and the endpoints at the load that is required."""
-    failed = sum(each.passed is False for each in summary.verdicts)
-    lines = [f"### {SIGNS[failed == 0]} Capacity of {_cell(summary.target)}", ""]
+    lines = [f"### {SIGNS[not summary.has_failed]} Capacity of {_cell(summary.target)}", ""]
     if summary.knee is not None:
         bound = "at least " if summary.knee.is_lower_bound else ""
         lines.append(f"**{bound}{rates(summary.knee.requests_per_second)} requests/s**")

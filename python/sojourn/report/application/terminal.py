@@ -22,7 +22,7 @@ def print_application(summary: ApplicationSummary, console: Console) -> None:
     for line in sentences(summary):
         console.print(Text(line), soft_wrap=True)
     for objective in summary.objectives:
-        style = "green" if objective.holds else "bold red"
+        style = {True: "green", False: "bold red", None: "yellow"}[objective.holds]
         console.print(
             Text(objective_in_words(objective, summary.required_requests_per_second), style=style), soft_wrap=True
         )
