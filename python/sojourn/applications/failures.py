@@ -17,6 +17,7 @@ CURES: Mapping[str, str] = {
     "reset": "the target breaks connections off: has a process died, is a limit reached?",
     "closed_early": "the target closes connections before it has answered: has a process died?",
     "response_timeout": "the target takes requests but does not answer them: does it hang, is what it waits for down?",
+    "unanswered": "the target takes requests but does not answer them: does it hang, is what it waits for down?",
     "transfer_timeout": "the target begins answers but does not end them: does it hang?",
     "bad_response": "what answers there does not speak HTTP: is it https://?",
     "http2_not_spoken": "the target does not speak HTTP/2: leave --http2 out",

@@ -7,7 +7,10 @@ will, and each name of requests has its own figures.
 from __future__ import annotations
 
 import json
+import os
+import selectors
 import subprocess
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -34,7 +37,10 @@ TIMEOUT_SECONDS = 10.0
 """Of a response; one that takes longer has failed."""
 DRAIN_SECONDS = 5.0
 """How long the answers of a step are waited for when it is over."""
+TRY_OUT_SECONDS_MAX = 60.0
+"""How long each request is tried once: in that time a target that hangs has shown it."""
 GRACE_SECONDS = 30.0
+"""Beyond its time-outs, an engine that does not end has broken."""
 SHOWN_MAX = 3
 """Failures that are shown in words."""
 THINK_FACTOR = 1.5
@@ -98,9 +104,11 @@ class Step:
 
     @property
     def failed_by(self) -> dict[str, int]:
-        """Failures of all endpoints by their causes."""
+        """Failures of all endpoints by their causes; what was still unanswered at the end is one."""
         counted: defaultdict[str, int] = defaultdict(int)
         for each in self.endpoints:
+            if each.unfinished:
+                counted["unanswered"] += each.unfinished
             for cause, count in each.failed_by.items():
                 counted[cause] += count
         return counted
@@ -159,13 +167,16 @@ class Traffic:
         ]
         tables = {**self.users.tables(), "request": requests}
         loop = _Loop([*self._engine(tables), "--clients", "1", "--sessions", "1", "--warm-up", "0s", "--ramp", "0s"])
+        enough = threading.Timer(TRY_OUT_SECONDS_MAX, loop.stop)
         with interrupts.handed_on() as handed:
             try:
                 loop.wait_ready()
                 handed.to(loop.stop)
                 loop.go(time.time())
-                record = loop.result(TIMEOUT_SECONDS * len(requests)).of_requests
+                enough.start()
+                record = loop.result(TRY_OUT_SECONDS_MAX).of_requests
             finally:
+                enough.cancel()
                 loop.end()
         failed = [each for each in record.by_name if each.errors or each.abandoned]
         causes: defaultdict[str, int] = defaultdict(int)
@@ -324,12 +335,12 @@ class _Loop:
         self._say("stop")
 
     def result(self, seconds: float) -> LoadResult:
-        """What it measured."""
+        """What it measured; it has so long, and then its time-outs."""
         try:
             # Standard input stays open: its end would end the run.
             output = _read(self._process, seconds + TIMEOUT_SECONDS + GRACE_SECONDS)
             return LoadResult.of(RequestsRecord.model_validate_json(output))
-        except (ValidationError, subprocess.TimeoutExpired) as error:
+        except (ValidationError, TimeoutError) as error:
             raise CouldNotRun("the load ended without a result") from error
 
     def end(self) -> None:
@@ -352,8 +363,26 @@ class _Loop:
 
 
 def _read(process: subprocess.Popen[str], seconds: float) -> str:
+    """All of the process's output.
+
+    Raises:
+        TimeoutError: it has not ended in time.
+    """
     assert process.stdout is not None
-    guard = time.monotonic() + seconds
-    output = process.stdout.read()
-    process.wait(max(0.0, guard - time.monotonic()) + 1.0)
-    return output
+    assert process.stderr is not None
+    until, output = time.monotonic() + seconds, bytearray()
+    with selectors.DefaultSelector() as selector:
+        # What it says otherwise is read, too: a full pipe would stop it.
+        for stream in (process.stdout, process.stderr):
+            selector.register(stream, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(max(0.0, until - time.monotonic()))
+            if not ready:
+                raise TimeoutError
+            for key, _ in ready:
+                part = os.read(key.fd, 1 << 16)
+                if not part:
+                    selector.unregister(key.fileobj)
+                elif key.fileobj is process.stdout:
+                    output += part
+    return output.decode(errors="replace")

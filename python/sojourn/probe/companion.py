@@ -75,6 +75,7 @@ class Companion:
         """On how many cores the watched processes may run; not known of another machine's."""
         self.clock_ahead_seconds = 0.0
         """How far the clock of another machine is ahead of ours, but for the time that its first sample took to us."""
+        self._heard = time.monotonic()
 
     def __enter__(self) -> Companion:
         self._stream = self._watched.stream().__enter__()
@@ -109,6 +110,11 @@ class Companion:
         """True if no more samples come: its processes are gone, or the connection to their machine is broken."""
         return not self._thread.is_alive()
 
+    @property
+    def silent_seconds(self) -> float:
+        """How long no sample has come."""
+        return time.monotonic() - self._heard
+
     def now(self) -> dict[str, float]:
         """The server's usage in the last second: totals per second, and current levels."""
         recording = self.recording
@@ -136,6 +142,7 @@ class Companion:
                 if self._watched.elsewhere is not None and not self.recording.rows:
                     self.clock_ahead_seconds = row.unix_seconds - time.time()
                 self.recording.add(row)
+                self._heard = time.monotonic()
                 self._begun.set()
         self._begun.set()
 

@@ -14,8 +14,12 @@ from sojourn import engine
 from sojourn.failure import CouldNotRun
 from sojourn.tiers.declaration import Tier
 
-REMOTE_SHELL = "ssh -o BatchMode=yes {host} {command}"
-"""The command template for a remote host: `{host}` and `{command}` are filled in, each as one word."""
+REMOTE_SHELL = (
+    "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=3 -o ServerAliveCountMax=3 {host} {command}"
+)
+"""The command template for a remote host: `{host}` and `{command}` are filled in, each as one word. A connection that
+is no more ends within ten seconds.
+"""
 TIMEOUT_SECONDS = 30.0
 
 _SCRIPT = """\

@@ -34,6 +34,8 @@ ASKING_CORES_MAX = 0.05
 """The share of a core that sampling may use; a more expensive source is sampled less often."""
 RATES_MIN = 2
 """Fewer rates have no spread."""
+SILENT_SECONDS_MAX = 10.0
+"""A probe that gives no sample for this long counts as ended: its machine, or the connection to it, hangs."""
 METRICS_EVERY_SECONDS = 1.0
 """The interval between requests for metrics, which use the application's own time."""
 
@@ -172,6 +174,9 @@ class Watch:
         if companion is not None and companion.has_ended:
             where = "" if tier.host is None else f", or the connection to {tier.host} is broken (try ssh there by hand)"
             return f"the probe of tier {tier.name} has ended: its processes are gone{where}"
+        if companion is not None and companion.silent_seconds > SILENT_SECONDS_MAX:
+            where = "this machine" if tier.host is None else f"{tier.host}, or the connection to it,"
+            return f"the probe of tier {tier.name} gave no sample for {companion.silent_seconds:.0f} s: {where} hangs"
         return None
 
     def used(self, begin: float, end: float) -> SystemUse:
