@@ -483,6 +483,14 @@ def test_simulated_system_files_are_read_by_everybody() -> None:
     assert _native.system_structure(text)
 
 
+def test_cores_that_other_programs_have_take_nothing_and_break_nothing(plain: ApplicationSummary) -> None:
+    crowded = network(background=Background(2.5), places=(Places("workers", "app", 4),))
+    assert crowded.capacity(SHARES) == 0.0
+    assert crowded.mean_seconds({PAGE: 1.0, SEARCH: 1.0}) is None
+    found = fitting.Fitted(crowded, TIERS, plain.steps[:2], [])
+    assert found.misfit(SHARES, 10.0) == math.inf
+
+
 def test_errors_are_of_what_could_be_told(plain: ApplicationSummary) -> None:
     assert plain.model is not None
     unknown = plain.model.held_out[0].model_copy(update={"predicted_mean_seconds": None})

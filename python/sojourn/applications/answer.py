@@ -72,7 +72,7 @@ def _fitted(
     assert summary.knee is not None
     knee, names = summary.knee.requests_per_second.estimate, list(shares)
     free = fitting.fit(below, top, names, measured, summary.tiers, knee)
-    if free is None or not causes:
+    if free is None or not causes or summary.knee.is_lower_bound:
         return free
     first = causes[0]
     if first.cause in ("lock", "disk"):

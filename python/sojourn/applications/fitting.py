@@ -57,7 +57,10 @@ class Fitted:
             for each in step.endpoints:
                 if predicted is not None and each.response_time_mean_seconds:
                     far.append(abs(math.log(predicted[each.name] / each.response_time_mean_seconds)))
-        return (statistics.median(far) if far else math.inf) + abs(math.log(self.network.capacity(shares) / knee))
+        capacity = self.network.capacity(shares)
+        if not far or capacity <= 0 or knee <= 0:
+            return math.inf
+        return statistics.median(far) + abs(math.log(capacity / knee))
 
 
 def fit(

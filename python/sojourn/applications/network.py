@@ -225,7 +225,8 @@ class Network:
         if mean <= 0:
             return None
         alone = replace(self, groups=(group,))
-        full = (group.cores - self.background.fixed) / mean
+        # Other programs may have had all of the cores.
+        full = max(0.0, group.cores - self.background.fixed) / mean
         low, high = 0.0, full
         while high - low > SATURATION_WIDTH * high:
             middle = (low + high) / 2
