@@ -491,6 +491,28 @@ def test_cores_that_other_programs_have_take_nothing_and_break_nothing(plain: Ap
     assert found.misfit(SHARES, 10.0) == math.inf
 
 
+def test_a_figure_of_few_requests_says_nothing_of_the_model(plain: ApplicationSummary) -> None:
+    assert plain.model is not None
+    quantiles = [-math.log(1 - place / 20) * 0.01 for place in range(1, 20)]
+    step = plain.steps[0].endpoints[0].model_copy(update={"response_time_quantiles_seconds": quantiles})
+    for count in (100, 10_000):
+        mean, p95 = fitting.known_to([step.model_copy(update={"requests": count})])
+        # Of an exponential: its deviation is its mean; of p95, sqrt(p (1 - p) / n) / density, over three means.
+        assert mean == pytest.approx(1.96 / math.sqrt(count), rel=0.1)
+        assert p95 == pytest.approx(1.96 * math.sqrt(0.95 / 0.05 / count) / math.log(20), rel=0.1)
+    figure = plain.model.held_out[0]
+    rough = figure.model_copy(update={"measured_mean_known_to": 0.2, "measured_p95_known_to": 0.2})
+    assert [len(each) for each in fitting.errors([rough]).values()] == [1, 0, 1]
+
+
+def test_a_step_is_predicted_for_the_requests_that_were_drawn(plain: ApplicationSummary) -> None:
+    step = plain.steps[0]
+    drawn = [each.model_copy(update={"requests": 30}) for each in step.endpoints]
+    found = fitting.rates_of(step.model_copy(update={"endpoints": drawn, "measured_seconds": 2.0}))
+    assert found == {PAGE: 15.0, SEARCH: 15.0}
+    assert fitting.rates_of(step) == {each.name: each.offered_requests_per_second for each in step.endpoints}
+
+
 def test_errors_are_of_what_could_be_told(plain: ApplicationSummary) -> None:
     assert plain.model is not None
     unknown = plain.model.held_out[0].model_copy(update={"predicted_mean_seconds": None})

@@ -14,8 +14,6 @@ from sojourn.applications.network import Network, Places, Serial
 from sojourn.applications.prices import Prices
 from sojourn.applications.summary import ApplicationSummary, Cause, Demand, Knee, Model, StepFigures
 
-ERRORS_MAX = {"throughput": 0.05, "mean": 0.15, "p95": 0.25}
-"""Largest relative errors of a credible network, in the median over endpoints and held-out loads."""
 CAPACITY_ERROR_MAX = 0.2
 """If the network's limit of the bottleneck deviates more from the measured knee, the network does not describe the
 system.
@@ -116,9 +114,14 @@ def _model(summary: ApplicationSummary, found: Fitted, shares: Mapping[str, floa
                 if predicted is None
                 else sum(each.offered_requests_per_second * predicted[each.name] for each in step.endpoints) / rate
             )
-    believed = bool(errors) and all(errors.get(what, 1.0) <= limit for what, limit in ERRORS_MAX.items())
+    judged = {what: len(each) for what, each in fitting.errors(held_out).items()}
+    believed = bool(errors) and all(errors.get(what, 1.0) <= limit for what, limit in fitting.ERRORS_MAX.items())
     if not believed:
-        said = ", ".join(f"{what} {error:.0%}" for what, error in errors.items()) or "it could not be tried"
+        parts = [
+            f"{what} {errors[what]:.0%}" if what in errors else f"{what} measured too roughly"
+            for what in fitting.ERRORS_MAX
+        ]
+        said = ", ".join(parts) if held_out else "it could not be tried"
         summary.warnings.append(
             f"The model's response times are not believed (errors on loads it did not see: {said})."
         )
@@ -131,6 +134,7 @@ def _model(summary: ApplicationSummary, found: Fitted, shares: Mapping[str, floa
         limits_requests_per_second=network.limits(shares),
         held_out=held_out,
         errors=dict(errors),
+        judged=judged,
         believed=believed,
     )
 

@@ -290,6 +290,7 @@ def described(kind: str, step: Step, used: SystemUse) -> StepFigures:
                 response_time_p99_seconds=each.p99_seconds,
                 response_time_quantiles_seconds=_quantiles(each),
                 failed_by=dict(each.failed_by),
+                requests=each.requests,
                 abandoned=each.abandoned,
                 first_failure=each.first_failure,
             )
@@ -301,6 +302,7 @@ def described(kind: str, step: Step, used: SystemUse) -> StepFigures:
         machine_busy_cores=used.machine_busy_cores,
         generator_cpu_cores=step.generator_cpu,
         generator_limited=step.generator_limited,
+        measured_seconds=step.end - step.begin,
     )
 
 

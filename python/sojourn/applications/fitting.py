@@ -2,7 +2,10 @@
 
 It is fitted to the steps with other mixes, to the first rise with the log's mix and to that mix at low loads. It is
 tested on the log's own mix around the knee, which the fit did not see. CPU usage by other programs is not part of the
-system: each step is predicted with the usage measured in it.
+system: each step is predicted with the usage measured in it. Nor is the draw of random arrivals: each step is predicted
+for the requests that were due in it, and a figure of so few requests that it is not known as well as is aimed at says
+nothing of the model. How well it is known follows from their number and spread, and from how long the queues of the
+network itself remember: requests that wait behind each other are not independent.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from sojourn.applications.diagnosis import CoreGroup, core_groups
 from sojourn.applications.network import Background, Network, Places, shape_of
 from sojourn.applications.summary import EndpointFigures, HeldOutFigure, StepFigures, TierDescription
 
+ERRORS_MAX: Mapping[str, float] = {"throughput": 0.05, "mean": 0.15, "p95": 0.25}
+"""Largest relative errors of a credible network, in the median over endpoints and held-out loads."""
 FITTED_LOAD_MAX = 0.45
 """Steps with the log's mix above this share of the knee are held out."""
 TRIED_LOAD_MAX = 0.9
@@ -33,6 +38,8 @@ COUNTS = (0.55, 1.1)
 """The range of place counts tried, in multiples of the number that seems to be held."""
 COUNTS_TRIED = 8
 CPU_MIN_SECONDS = 1e-4
+NORMAL = 1.96
+"""Standard errors on either side of a 95 % interval."""
 BACKGROUND_STEPS = 8
 OTHERS_MORE_MAX = 0.3
 """Steps in which other programs use more additional cores than this are left out as disturbed."""
@@ -140,23 +147,36 @@ def tried(found: Fitted, seed: int) -> list[HeldOutFigure]:
         loads[round(step.offered_requests_per_second, 3)].append(step)
     result = []
     for load, steps in sorted(loads.items()):
-        rates = rates_of(steps[0])
-        told = [beside(found.network, step, found.tiers).simulated(rates, seed) for step in steps]
+        told = [beside(found.network, step, found.tiers).simulated(rates_of(step), seed) for step in steps]
         known = [each for each in told if each is not None]
         for name in found.network.endpoints:
             measured = [each for step in steps for each in step.endpoints if each.name == name]
             figures = [each[name] for each in known if name in each] if len(known) == len(steps) else []
             tails = [each.p95_seconds for each in figures if each.p95_seconds is not None]
+            due = statistics.mean(rates_of(step).get(name, 0.0) for step in steps)
+            seconds = sum(step.measured_seconds or 0.0 for step in steps)
+            mean_known_to, p95_known_to = (
+                _largest(
+                    [of_requests, *(each / math.sqrt(seconds) for each in scatters if each is not None and seconds)]
+                )
+                for of_requests, scatters in zip(
+                    known_to(measured),
+                    ([each.mean_scatter for each in figures], [each.p95_scatter for each in figures]),
+                    strict=True,
+                )
+            )
             result.append(
                 HeldOutFigure(
                     offered_requests_per_second=load,
                     endpoint=name,
                     measured_per_second=statistics.mean(each.requests_per_second for each in measured),
-                    predicted_per_second=rates.get(name, 0.0) if figures else None,
+                    predicted_per_second=due if figures else None,
                     measured_mean_seconds=_mean(measured, "response_time_mean_seconds"),
                     predicted_mean_seconds=statistics.mean(each.mean_seconds for each in figures) if figures else None,
                     measured_p95_seconds=_mean(measured, "response_time_p95_seconds"),
                     predicted_p95_seconds=statistics.mean(tails) if tails else None,
+                    measured_mean_known_to=mean_known_to,
+                    measured_p95_known_to=p95_known_to,
                 )
             )
     return result
@@ -210,9 +230,33 @@ def others(step: StepFigures, tiers: Sequence[TierDescription]) -> float | None:
     )
 
 
+def _largest(values: Sequence[float | None]) -> float | None:
+    return max((each for each in values if each is not None), default=None)
+
+
+def known_to(measured: Sequence[EndpointFigures]) -> tuple[float | None, float | None]:
+    """How well the mean and the p95 of an endpoint are known from so many independent requests, relative."""
+    count = sum(each.requests or 0 for each in measured)
+    shape = shape_of(
+        [each.response_time_quantiles_seconds for each in measured], [each.requests_per_second for each in measured]
+    )
+    if not count or not shape:
+        return None, None
+    relative = np.array(shape)
+    p90, p95 = (float(each) for each in np.quantile(relative, [0.9, 0.95]))
+    # The tail is about exponential, with the density (1 - 0.95) / scale at p95.
+    scale = (p95 - p90) / math.log(2)
+    mean = NORMAL * float(relative.std()) / math.sqrt(count)
+    return mean, NORMAL * math.sqrt(0.95 * 0.05 / count) * scale / 0.05 / p95 if p95 > 0 else None
+
+
 def rates_of(step: StepFigures) -> dict[str, float]:
-    """The rates offered in a step by endpoint."""
-    return {each.name: each.offered_requests_per_second for each in step.endpoints}
+    """The rates in a step by endpoint, as drawn where that is known."""
+    seconds = step.measured_seconds
+    return {
+        each.name: each.offered_requests_per_second if each.requests is None or not seconds else each.requests / seconds
+        for each in step.endpoints
+    }
 
 
 def _is_fitted(step: StepFigures, knee: float) -> bool:
@@ -286,11 +330,23 @@ def median_errors(figures: Sequence[HeldOutFigure]) -> Mapping[str, float]:
 
 
 def errors(figures: Sequence[HeldOutFigure]) -> dict[str, list[float]]:
-    """The relative errors of `throughput`, `mean` and `p95`."""
+    """The relative errors of `throughput`, `mean` and `p95`, where they are measured as well as is aimed at."""
+
+    def is_known(what: str, to: float | None) -> bool:
+        return to is None or to <= ERRORS_MAX[what]
+
     pairs: dict[str, list[tuple[float | None, float | None]]] = {
         "throughput": [(each.predicted_per_second, each.measured_per_second) for each in figures],
-        "mean": [(each.predicted_mean_seconds, each.measured_mean_seconds) for each in figures],
-        "p95": [(each.predicted_p95_seconds, each.measured_p95_seconds) for each in figures],
+        "mean": [
+            (each.predicted_mean_seconds, each.measured_mean_seconds)
+            for each in figures
+            if is_known("mean", each.measured_mean_known_to)
+        ],
+        "p95": [
+            (each.predicted_p95_seconds, each.measured_p95_seconds)
+            for each in figures
+            if is_known("p95", each.measured_p95_known_to)
+        ],
     }
     return {
         what: [abs(told / seen - 1) for told, seen in rows if told is not None and seen] for what, rows in pairs.items()

@@ -80,6 +80,9 @@ class Figures:
 
     mean_seconds: float
     p95_seconds: float | None
+    mean_scatter: float | None = None
+    """How far from it, relative, the mean of one second may be (95 %); that of T seconds is sqrt(T) times nearer."""
+    p95_scatter: float | None = None
 
 
 @dataclass(frozen=True)
@@ -156,8 +159,14 @@ class Network:
         except ValueError:
             return None
         classes = found["classes"]
+        steady_seconds = found["simulated_seconds"] * (1 - found["warm_up_jobs"] / max(1, found["jobs"]))
+
+        def scatter(times: Mapping[str, float | None], figure: str) -> float | None:
+            value, half_width = times[figure], times[f"{figure}_half_width"]
+            return half_width / value * math.sqrt(steady_seconds) if value and half_width is not None else None
+
         return {
-            name: Figures(times["mean"], times["p95"])
+            name: Figures(times["mean"], times["p95"], scatter(times, "mean"), scatter(times, "p95"))
             for index, name in enumerate(self.endpoints)
             if (times := classes.get(f"e{index}", {}).get("response_time_seconds")) and times["mean"] is not None
         }

@@ -26,6 +26,8 @@ class EndpointFigures(Record):
     response_time_p99_seconds: float | None
     response_time_quantiles_seconds: list[float] = Field(default_factory=list)
     """The 5 %, 10 %, ... 95 % quantiles, which give the shape of the distribution."""
+    requests: int | None = None
+    """Due in the step's time, as drawn: answered, failed, unanswered or abandoned."""
     failed_by: dict[str, int] = Field(default_factory=dict)
     abandoned: int = 0
     """Never sent, because a request before them in their iteration had failed."""
@@ -66,6 +68,7 @@ class StepFigures(Record):
     """The reason why the step is beyond the knee; None if it is not."""
     predicted_response_time_mean_seconds: float | None = None
     """The prediction of a model that did not see this step."""
+    measured_seconds: float | None = None
 
 
 class IdleUse(Record):
@@ -224,6 +227,9 @@ class HeldOutFigure(Record):
     predicted_mean_seconds: float | None
     measured_p95_seconds: float | None
     predicted_p95_seconds: float | None
+    measured_mean_known_to: float | None = None
+    """Half the width of the 95 % interval, relative."""
+    measured_p95_known_to: float | None = None
 
 
 class Model(Record):
@@ -240,7 +246,9 @@ class Model(Record):
     """Each resource's limit for the log's mix."""
     held_out: list[HeldOutFigure]
     errors: dict[str, float]
-    """Median relative errors of `throughput`, `mean` and `p95`."""
+    """Median relative errors of `throughput`, `mean` and `p95`, over figures that are known as well as is aimed at."""
+    judged: dict[str, int] = Field(default_factory=dict)
+    """Over how many figures each of them is the median."""
     believed: bool
 
 

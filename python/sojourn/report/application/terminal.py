@@ -69,9 +69,17 @@ def sentences(summary: ApplicationSummary) -> list[str]:
         said.append(f"change:     {change.what}: {rates(change.capacity)} requests/s (x{change.factor:.2f}){cost}")
     said += [f"verified:   {each.what}: {verified_in_words(each)}" for each in summary.verification]
     if summary.model is not None and summary.model.errors:
-        off = ", ".join(f"{what} {error:.0%}" for what, error in summary.model.errors.items())
-        loads = len({each.offered_requests_per_second for each in summary.model.held_out})
-        said.append(f"model:      off by {off} (medians over endpoints, at {loads} loads that it did not see)")
+        model = summary.model
+        off = ", ".join(
+            f"{what} {error:.0%} ({model.judged.get(what, len(model.held_out))})"
+            for what, error in model.errors.items()
+        )
+        loads = len({each.offered_requests_per_second for each in model.held_out})
+        said.append(
+            f"model:      off by {off}: medians over so many figures of endpoints, at {loads} loads that it did not see"
+        )
+        if len(model.held_out) > min(model.judged.values(), default=len(model.held_out)):
+            said.append("            (others were measured less exactly than the aim: 15 % for means, 25 % for p95)")
     return said
 
 
