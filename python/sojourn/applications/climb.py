@@ -40,7 +40,9 @@ MIX_FRACTIONS = (0.25, 0.4, 0.55)
 MIX_EMPHASIS = 0.5
 """The share of requests for the emphasised endpoint in such a step."""
 STEP_RESPONSES, SETTLE_RESPONSES = 200, 60
-"""The least length of a step and of its settle time, in multiples of the fastest mean response time."""
+"""The least length of a step and of its settle time, in multiples of the mean response time of the step before in the
+same climb, or of the fastest: the longer the queue, the longer it takes until it is another one.
+"""
 LENGTH_MAX = 2.5
 """The longest step, in multiples of the effort's step."""
 SHORTFALL_MAX = 0.07
@@ -78,6 +80,8 @@ class Climb:
     steps: list[tuple[Step, StepFigures]] = field(default_factory=list)
     quickest: float | None = None
     """The smallest mean response time of a step so far."""
+    latest: float | None = None
+    """The mean response time of the last step that passed in this climb."""
 
     def idle(self) -> dict[str, IdleUse]:
         """Watches the tiers without a load: what they use then is no request's."""
@@ -113,7 +117,7 @@ class Climb:
     def climb(self, knee: float) -> None:
         """Measures the log's mix around the knee."""
         for _ in range(self.effort.climbs):
-            failures = 0
+            failures, self.latest = 0, None
             for fraction in CLIMB_FRACTIONS:
                 _, figures = self._step("climb", self._log_mix(self._allowed(knee * fraction)))
                 failures += figures.failed_because is not None
@@ -124,7 +128,7 @@ class Climb:
 
     def mixes(self, knee: float) -> None:
         """Measures mixes that each emphasise one endpoint, so that the endpoints' demands can be separated."""
-        work = self._work()
+        work, self.latest = self._work(), None
         at_the_knee = knee * sum(share * work[name] for name, share in self.shares.items())
         for round_number in range(self.effort.mixes):
             for place, emphasised in enumerate(self.shares):
@@ -205,10 +209,10 @@ class Climb:
 
     def _lengths(self, seconds: float) -> tuple[float, float]:
         """The lengths of a step and its settle time; in a slow system queues take longer to become stationary."""
-        quickest = self.quickest or 0.0
+        response = max(self.quickest or 0.0, self.latest or 0.0)
         longest = LENGTH_MAX * self.effort.step_seconds
-        settle = max(self.effort.settle_seconds, min(longest / 2, SETTLE_RESPONSES * quickest))
-        return max(seconds, min(longest, STEP_RESPONSES * quickest)), settle
+        settle = max(self.effort.settle_seconds, min(longest / 2, SETTLE_RESPONSES * response))
+        return max(seconds, min(longest, STEP_RESPONSES * response)), settle
 
     def _beyond(self, step: Step) -> str | None:
         if step.failed_fraction > self.errors_max:
@@ -226,6 +230,7 @@ class Climb:
             self.quickest = now if before is None else min(before, now)
         if before is not None and now is not None and now > max(SLOW_FACTOR * before, SLOW_SECONDS_MIN):
             return f"the mean response time rose from {before * 1e3:.1f} to {now * 1e3:.0f} ms"
+        self.latest = now
         return None
 
     def _cool(self) -> None:

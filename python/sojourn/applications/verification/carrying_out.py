@@ -130,7 +130,7 @@ def _climb(carrying: Carrying, change: VerifiedChange) -> None:
     about = min(carrying.knee, change.predicted.estimate) if change.predicted is not None else carrying.knee
     with Watch(carrying.tiers, carrying.sources) as watch:
         effort = replace(carrying.climb.effort, climbs=1)
-        climb = replace(carrying.climb, watch=watch, steps=[], quickest=None, effort=effort)
+        climb = replace(carrying.climb, watch=watch, steps=[], quickest=None, latest=None, effort=effort)
         explored, why = climb.explore(FIRST_FRACTION * about)
         climb.climb(explored)
     found = locate(climb.steps, explored, why)
