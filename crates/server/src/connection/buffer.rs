@@ -10,6 +10,9 @@ const BODY_BUFFER_BYTES: usize = 64 * 1024;
 /// The size of a buffer for a response head and a short body; larger than usual to avoid a second system call.
 const ROOMY_BYTES: usize = 16 * 1024;
 
+/// How many vectors of the pool, from the last returned on, are looked at for one of that size.
+const ROOMY_LOOKED_AT: usize = 8;
+
 /// The smallest free space that is worth a system call.
 const ROOM_BYTES_MIN: usize = 1024;
 
@@ -105,11 +108,19 @@ impl Pool {
         if buffer.is_allocated() {
             return buffer;
         }
-        let mut filled = Buffer { is_roomy: buffer.is_roomy, ..self.take_buffer() };
-        if buffer.is_roomy && !memory::is_short() {
-            filled.bytes.reserve(ROOMY_BYTES);
+        let is_roomy = buffer.is_roomy && !memory::is_short();
+        let bytes = if is_roomy { self.take_roomy() } else { self.take() };
+        Buffer { bytes, consumed: 0, is_roomy: buffer.is_roomy }
+    }
+
+    /// An empty vector with room for a response head and a short body. To enlarge a smaller one would cost more than to
+    /// look for one that has been enlarged before.
+    fn take_roomy(&mut self) -> Vec<u8> {
+        let first = self.0.len().saturating_sub(ROOMY_LOOKED_AT);
+        match self.0[first..].iter().rposition(|bytes| bytes.capacity() >= ROOMY_BYTES) {
+            Some(index) => self.0.swap_remove(first + index),
+            None => Vec::with_capacity(ROOMY_BYTES),
         }
-        filled
     }
 
     pub fn put(&mut self, mut bytes: Vec<u8>) {
@@ -144,6 +155,18 @@ mod tests {
         assert_eq!(buffer.unread(), [[1; 10].as_slice(), &[4]].concat());
         buffer.consume(11);
         assert!(buffer.unread().is_empty());
+    }
+
+    #[test]
+    fn a_roomy_buffer_gets_what_a_roomy_one_had() {
+        let mut pool = Pool::default();
+        let filled = pool.fill(Buffer::roomy());
+        let place = filled.bytes.as_ptr();
+        pool.put_buffer(filled);
+        pool.put(Vec::with_capacity(BUFFER_BYTES));
+        let again = pool.fill(Buffer::roomy());
+        assert!(again.bytes.as_ptr() == place && again.bytes.capacity() >= ROOMY_BYTES);
+        assert!(pool.fill(Buffer::default()).bytes.capacity() < ROOMY_BYTES && pool.0.is_empty());
     }
 
     #[test]
