@@ -8,7 +8,33 @@
 use super::flow::Flow;
 use super::phases::phase_type;
 use crate::closed_form::{Validity, erlang_c};
-use crate::system::{Discipline, Route};
+use crate::system::{Demand, Discipline, Route, Visit};
+
+/// The largest C², and the lowest and highest error in per cent that a sweep found up to it.
+pub(super) type InSweep = (f64, i32, i32);
+
+/// The errors of the mean time at a station whose arrivals are departures of FIFO and LPS stations, taken as Poisson,
+/// by the largest C² of demand there: utilisations 0.3 to 0.9, one to sixteen servers, r 2 to 16, once or twice through.
+const DEPARTURES: [InSweep; 3] = [(1.0, -15, 70), (4.0, -40, 70), (25.0, -80, 70)];
+/// The same behind stations that turn jobs away; K 1 to 56, offered 0.3 to 1.5 times what they serve.
+const ACCEPTED: [InSweep; 3] = [(1.0, -5, 125), (4.0, -50, 40), (25.0, -75, 30)];
+/// The errors of p50 to p99.9 where a job queues more than once, by the largest C² of demand at a queue.
+const SEVERAL_QUEUES: [InSweep; 3] = [(1.0, -35, 60), (4.0, -50, 60), (25.0, -75, 60)];
+/// The same where the document's size makes the demand at more than one queue: large documents hold up the same jobs twice.
+const SEVERAL_QUEUES_BY_SIZE: [InSweep; 3] = [(1.0, -70, 85), (4.0, -85, 70), (25.0, -90, 70)];
+/// The same behind stations that turn jobs away, of independent demands.
+const SEVERAL_QUEUES_ACCEPTED: [InSweep; 3] = [(1.0, -15, 70), (4.0, -25, 60), (25.0, -65, 40)];
+/// The errors of the mean by Eq. 2.2 at a speed v(n), by C²: utilisations 0.3 to 0.9, r 2 to 32.
+const EQUATION_AT_SPEED: [InSweep; 3] = [(1.0, -5, 5), (4.0, -5, 20), (25.0, -5, 60)];
+/// The errors of a closed class's mean response time with FIFO and LPS taken as PS, by C²: 2 to 50 users, one to
+/// three stations, r 2 to 16.
+const WITHOUT_LIMIT: [InSweep; 3] = [(1.0, -5, 35), (4.0, -30, 20), (25.0, -55, 20)];
+/// The errors of a closed class's mean response time by the thesis's fixed point: 2 to 50 users, r 1 to 16.
+const FIXED_POINT: [InSweep; 3] = [(1.0, -5, 65), (4.0, -10, 65), (25.0, -25, 150)];
+/// The same with several servers after Seidmann, whatever C²: 2 to 50 users, one to three stations of up to 16 servers.
+const SEIDMANN: InSweep = (f64::INFINITY, -1, 30);
+/// The same by Bard and Schweitzer: one to three classes, one to five stations.
+const BARD_SCHWEITZER: InSweep = (f64::INFINITY, -5, 35);
 
 /// Pairs of the largest C² and the largest relative error of the mean response time by Allen and Cunneen that a sweep found
 /// up to it: two to sixteen servers, utilisation 0.3 to 0.9.
@@ -24,6 +50,14 @@ pub(super) fn words(approximations: &[String]) -> String {
     }
 }
 
+/// The range of errors at this C² in words.
+pub(super) fn in_sweep(found: &[InSweep], scv: f64) -> String {
+    match found.iter().find(|(scv_max, ..)| scv <= *scv_max) {
+        Some((_, low, high)) => format!("off by {low} % to +{high} % in a sweep of laws"),
+        None => format!("error not known, as C² = {scv:.1} is beyond the sweep"),
+    }
+}
+
 /// The method that solved the stations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stations {
@@ -36,11 +70,18 @@ pub(super) fn of_open(flow: &Flow<'_>, stations: Stations) -> Vec<String> {
         let said = of_station(flow, station, stations)?;
         Some(format!("{}: {said}", flow.system.stations[station].name))
     });
-    let behind = (0..flow.stations()).filter(|&station| has_irregular_arrivals(flow, station));
-    let behind = behind.map(|station| {
-        format!("{}: arrivals taken as Poisson, error not known", flow.system.stations[station].name)
+    let behind = (0..flow.stations()).filter(|&station| !flow.is_delay(station)).filter_map(|station| {
+        let range = in_sweep(&DEPARTURES, departures(flow, station)?);
+        Some(format!("{}: arrivals taken as Poisson, mean {range}", flow.system.stations[station].name))
     });
-    own.chain(behind).collect()
+    let accepted = (0..flow.stations()).filter(|&station| !flow.is_delay(station)).filter_map(|station| {
+        let range = in_sweep(&ACCEPTED, accepted(flow, station)?);
+        Some(format!(
+            "{}: accepted jobs taken as Poisson arrivals, mean {range}",
+            flow.system.stations[station].name
+        ))
+    });
+    own.chain(behind).chain(accepted).collect()
 }
 
 fn of_station(flow: &Flow<'_>, station: usize, stations: Stations) -> Option<String> {
@@ -54,8 +95,9 @@ fn of_station(flow: &Flow<'_>, station: usize, stations: Stations) -> Option<Str
     let scv = second / (mean * mean) - 1.0;
     match model.discipline {
         Discipline::Fifo if model.servers > 1 => Some(several_servers(model.servers, rate * mean, scv)),
-        Discipline::Lps { .. } if model.speed.is_some() => {
-            Some("the limit r with a speed v(n) taken as PS at v(min(n, r)), error not known".to_owned())
+        Discipline::Lps { limit } if limit > 1 && model.speed.is_some() => {
+            let range = in_sweep(&EQUATION_AT_SPEED, scv);
+            Some(format!("Eq. 2.2 carried over to a speed v(n), mean {range}"))
         }
         Discipline::Lps { limit } if limit > 1 => {
             let validity = Validity::of_limit(rate * mean, scv, limit);
@@ -87,41 +129,104 @@ fn several_servers(servers: u32, offered: f64, scv: f64) -> String {
     format!("several servers by Allen and Cunneen, {range}")
 }
 
-/// Returns true if a queueing station receives jobs from one whose departures are not Poisson.
-fn has_irregular_arrivals(flow: &Flow<'_>, station: usize) -> bool {
-    if flow.is_delay(station) {
-        return false;
-    }
-    let irregular = |upstream: usize| {
-        flow.system.stations[upstream].turns_away()
-            || matches!(flow.system.stations[upstream].discipline, Discipline::Fifo | Discipline::Lps { .. })
-                && !phase_type(flow, upstream).is_ok_and(|demand| demand.phases() == 1)
-    };
-    let passes = |route: &Route| {
+/// The largest C² of demand at the stations before this one that turn no jobs away and whose departures are not Poisson.
+fn departures(flow: &Flow<'_>, station: usize) -> Option<f64> {
+    largest_scv_before(flow, station, |upstream| {
+        let model = &flow.system.stations[upstream];
+        !model.turns_away()
+            && matches!(model.discipline, Discipline::Fifo | Discipline::Lps { .. })
+            && !is_memoryless(flow, upstream)
+    })
+}
+
+/// The largest C² of demand at the stations before this one that turn jobs away.
+fn accepted(flow: &Flow<'_>, station: usize) -> Option<f64> {
+    largest_scv_before(flow, station, |upstream| flow.system.stations[upstream].turns_away())
+}
+
+fn largest_scv_before(flow: &Flow<'_>, station: usize, counts: impl Fn(usize) -> bool) -> Option<f64> {
+    let before = |route: &Route| {
         let last = route.visits.iter().rposition(|visit| visit.station == station).unwrap_or(0);
-        route.visits[..last].iter().any(|visit| irregular(visit.station))
+        route.visits[..last]
+            .iter()
+            .map(|visit| visit.station)
+            .filter(|&each| counts(each))
+            .collect::<Vec<_>>()
     };
-    flow.system.classes.iter().flat_map(|class| &class.routes).any(passes)
+    let stations = flow.system.classes.iter().flat_map(|class| &class.routes).flat_map(before);
+    stations.map(|each| scv(flow, each)).reduce(f64::max)
+}
+
+/// C² of the demand of all visits to a station.
+fn scv(flow: &Flow<'_>, station: usize) -> f64 {
+    let (_, mean, second) = flow.arrivals(station, &flow.nominal_mix());
+    if mean > 0.0 { second / (mean * mean) - 1.0 } else { 0.0 }
+}
+
+fn is_memoryless(flow: &Flow<'_>, station: usize) -> bool {
+    phase_type(flow, station).is_ok_and(|demand| demand.phases() == 1)
+}
+
+/// The approximation of percentiles where a job queues more than once; `None` where none does.
+pub(super) fn of_several_queues(flow: &Flow<'_>) -> Option<String> {
+    // What a full station lets through is no longer Poisson, even if it is a delay.
+    let queues = |station: usize| !flow.is_delay(station) || flow.system.stations[station].capacity.is_some();
+    let queues_of = |route: &Route| {
+        route.visits.iter().map(|visit| visit.station).filter(|&each| queues(each)).collect::<Vec<_>>()
+    };
+    let routes = flow.system.classes.iter().flat_map(|class| &class.routes).map(queues_of);
+    let several: Vec<usize> = routes.filter(|route| route.len() > 1).flatten().collect();
+    let largest = several.iter().map(|&station| scv(flow, station)).reduce(f64::max)?;
+    let turns_away = several.iter().any(|&station| flow.system.stations[station].turns_away());
+    let sized = |route: &Route| {
+        let by_size =
+            |visit: &&Visit| queues(visit.station) && !matches!(visit.demand, Demand::Independent(_));
+        route.visits.iter().filter(by_size).count() > 1
+    };
+    let sized = flow.system.classes.iter().flat_map(|class| &class.routes).any(sized);
+    let range = match (turns_away, sized) {
+        (false, false) => in_sweep(&SEVERAL_QUEUES, largest),
+        (false, true) => in_sweep(&SEVERAL_QUEUES_BY_SIZE, largest),
+        (true, false) => in_sweep(&SEVERAL_QUEUES_ACCEPTED, largest),
+        (true, true) => "documents at several queues beside losses are beyond the sweep".to_owned(),
+    };
+    Some(format!("stations independent given the document, arrivals Poisson at each, {range}"))
+}
+
+/// The thesis's fixed point of the throughput and Eq. 2.2 at a station, and mean value analysis at the others.
+pub(super) fn of_fixed_point(flow: &Flow<'_>, station: usize) -> Vec<String> {
+    let range = in_sweep(&FIXED_POINT, scv(flow, station));
+    let name = &flow.system.stations[station].name;
+    let own = format!("{name}: Eq. 2.2 at the throughput that it yields, mean {range}");
+    let others = (0..flow.stations()).filter(|&other| other != station);
+    std::iter::once(own).chain(others.flat_map(|other| of_shared_station(flow, other, true))).collect()
+}
+
+pub(super) fn of_bard_schweitzer() -> String {
+    format!("Bard-Schweitzer, mean {}", in_sweep(&[BARD_SCHWEITZER], 0.0))
 }
 
 /// The approximations of mean value analysis, which treats every queue as processor sharing.
 pub(super) fn of_sharing(flow: &Flow<'_>, several_servers: bool) -> Vec<String> {
+    (0..flow.stations()).flat_map(|station| of_shared_station(flow, station, several_servers)).collect()
+}
+
+fn of_shared_station(flow: &Flow<'_>, station: usize, several_servers: bool) -> impl Iterator<Item = String> {
     let users: u32 = flow.closed().map(|(_, users, _)| users).sum();
-    let own = (0..flow.stations()).flat_map(|station| {
-        let model = &flow.system.stations[station];
-        let memoryless = phase_type(flow, station).is_ok_and(|demand| demand.phases() == 1);
-        let open = flow.open_work()[station] > 0.0;
-        let limited = match model.discipline {
-            Discipline::Fifo => !memoryless && (open || users > model.servers),
-            Discipline::Lps { limit } => !memoryless && (open || users > limit),
-            Discipline::Ps | Discipline::Is => false,
-        };
-        let limited =
-            limited.then(|| format!("{}: taken as PS without a limit, error not known", model.name));
-        let split = (several_servers && model.servers > 1 && !flow.is_delay(station)).then(|| {
-            format!("{}: several servers as a faster one and a delay (Seidmann), error not known", model.name)
-        });
-        [limited, split].into_iter().flatten().collect::<Vec<_>>()
+    let model = &flow.system.stations[station];
+    let open = flow.open_work()[station] > 0.0;
+    let limited = match model.discipline {
+        Discipline::Fifo => open || users > model.servers,
+        Discipline::Lps { limit } => open || users > limit,
+        Discipline::Ps | Discipline::Is => false,
+    };
+    let limited = (limited && !is_memoryless(flow, station)).then(|| {
+        let range = in_sweep(&WITHOUT_LIMIT, scv(flow, station));
+        format!("{}: taken as PS without a limit, mean {range}", model.name)
     });
-    own.collect()
+    let split = (several_servers && model.servers > 1 && !flow.is_delay(station)).then(|| {
+        let range = in_sweep(&[SEIDMANN], 0.0);
+        format!("{}: several servers as a faster one and a delay (Seidmann), mean {range}", model.name)
+    });
+    limited.into_iter().chain(split)
 }

@@ -5,6 +5,7 @@
 //! with the rate and the rate falls with the delay, bisection always finds the one solution.
 
 use super::Answer;
+use super::approximation::of_fixed_point;
 use super::flow::Flow;
 use super::open::wait_and_slope;
 use crate::system::Discipline;
@@ -111,10 +112,6 @@ impl Network<'_, '_> {
             }
         }
         residences[self.class] = own;
-        let method = format!(
-            "{}: Eq. 2.2 at the throughput that it yields, error not known",
-            flow.system.stations[self.station].name
-        );
-        Ok(flow.answer(&throughputs, &residences, &[method]))
+        Ok(flow.answer(&throughputs, &residences, &of_fixed_point(flow, self.station)))
     }
 }

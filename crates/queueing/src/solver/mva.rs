@@ -4,14 +4,13 @@
 //! each station beforehand. Several servers are split into a faster server and a delay (Seidmann 1987).
 
 use super::Answer;
-use super::approximation::of_sharing;
+use super::approximation::{of_bard_schweitzer, of_sharing};
 use super::flow::Flow;
 
 /// The most population vectors for the exact recursion.
 const STATES_MAX: usize = 4_000_000;
 const ITERATIONS_MAX: usize = 100_000;
 const TOLERANCE: f64 = 1e-12;
-const BARD_SCHWEITZER: &str = "Bard-Schweitzer, error not known";
 
 /// The queueing demand and the added delay per station, for the closed classes.
 struct Closed {
@@ -78,7 +77,7 @@ impl Closed {
         flow: &Flow<'_>,
         closed: &[(f64, Vec<f64>)],
         queues: &[f64],
-        method: Option<&str>,
+        method: Option<String>,
     ) -> Answer {
         let open = flow.open_utilisations();
         let mut throughputs = vec![0.0; flow.classes.len()];
@@ -99,7 +98,7 @@ impl Closed {
                 };
             }
         }
-        let mut approximations: Vec<String> = method.map(str::to_owned).into_iter().collect();
+        let mut approximations: Vec<String> = method.into_iter().collect();
         approximations.extend(of_sharing(flow, true));
         flow.answer(&throughputs, &residences, &approximations)
     }
@@ -179,7 +178,7 @@ pub(super) fn approximate(flow: &Flow<'_>) -> Result<Answer, String> {
         }
         if change < TOLERANCE {
             let total: Vec<f64> = (0..stations).map(|k| own.iter().map(|queues| queues[k]).sum()).collect();
-            return Ok(closed.answer(flow, &solved, &total, Some(BARD_SCHWEITZER)));
+            return Ok(closed.answer(flow, &solved, &total, Some(of_bard_schweitzer())));
         }
     }
     Err("the iteration did not converge: simulate".to_owned())

@@ -4,7 +4,7 @@ use super::Answer;
 use super::approximation::{Stations, of_open};
 use super::flow::Flow;
 use super::phases::phase_type;
-use super::product_form::{finite_levels, open_mean};
+use super::product_form::{finite_levels, open_limited, open_mean};
 use super::thinned::{self, StationMeans};
 use crate::closed_form::{Lps, Mg1, erlang_c};
 use crate::system::Discipline;
@@ -84,6 +84,11 @@ pub(super) fn wait_and_slope(
     let model = &flow.system.stations[station];
     if rate == 0.0 || mean == 0.0 || model.discipline == Discipline::Is {
         return Ok((0.0, 1.0));
+    }
+    if model.speed.is_some() && matches!(model.discipline, Discipline::Lps { .. }) {
+        // Eq. 2.2 at any speed: in service and waiting as with exponential demand, and the wait (1 + C²)/2 times as long.
+        let (in_service, waiting) = open_limited(rate * mean, &model.service())?;
+        return Ok((waiting / rate * second / (2.0 * mean * mean), in_service / (rate * mean)));
     }
     if model.speed.is_some() {
         // PS at any speed: E[R|x] is proportional to x, and E[N] insensitive to the distribution of demand.

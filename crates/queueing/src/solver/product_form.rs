@@ -57,6 +57,22 @@ pub(super) fn open_mean(work: f64, service: &Service) -> Result<f64, String> {
     open_jobs(work, 0, &|jobs| service.speed.at(jobs.min(service.limit))).map(|found| found.1)
 }
 
+/// Mean jobs in service and mean jobs that wait at an open, stable station with a limit r that receives `work` per
+/// second.
+pub(super) fn open_limited(work: f64, service: &Service) -> Result<(f64, f64), String> {
+    let limit = service.limit;
+    if limit > OPEN_JOBS_MAX {
+        return Ok((open_mean(work, service)?, 0.0));
+    }
+    let ratio = work / service.speed.at(limit);
+    let levels = finite_levels(work, service, limit);
+    // Beyond r the speed stays, so each further job is as much less likely.
+    let beyond = levels[limit] * ratio / (1.0 - ratio);
+    let in_service: f64 = levels.iter().enumerate().map(|(jobs, level)| jobs as f64 * level).sum();
+    let total = 1.0 + beyond;
+    Ok(((in_service + limit as f64 * beyond) / total, beyond / (1.0 - ratio) / total))
+}
+
 /// ln Σ_m C(n+m, m) workᵐ / Π_{j=n+1}^{n+m} v(j), and the mean of m under these weights.
 fn open_jobs(work: f64, beside: usize, speed: &dyn Fn(usize) -> f64) -> Result<(f64, f64), String> {
     if work == 0.0 {

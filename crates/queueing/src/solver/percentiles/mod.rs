@@ -17,8 +17,9 @@ mod stretched;
 mod sums;
 
 use crate::lattice::{Between, POINTS_MAX, TOLERANCE};
-use crate::system::{Class, Route};
+use crate::system::Class;
 
+use super::approximation::of_several_queues;
 use super::exact;
 use super::flow::Flow;
 use super::thinned::thin;
@@ -93,14 +94,9 @@ fn beyond_tolerance(error: f64) -> String {
 
 /// Describes every approximation in words; empty if the percentiles are exact.
 fn approximations(flow: &Flow<'_>, times: &[StationTime]) -> Vec<String> {
-    // What a full station lets through is no longer Poisson, even if it is a delay.
-    let queue = |station: usize| !flow.is_delay(station) || flow.system.stations[station].capacity.is_some();
-    let queues = |route: &Route| route.visits.iter().filter(|visit| queue(visit.station)).count();
-    let tandem = flow.system.classes.iter().flat_map(|class| &class.routes).any(|route| queues(route) > 1);
-    let together = "stations independent given the document, arrivals Poisson at each".to_owned();
     let notes = flow.system.stations.iter().zip(times);
     let own = notes.filter_map(|(model, time)| Some(format!("{}: {}", model.name, time.approximation()?)));
-    tandem.then_some(together).into_iter().chain(own).collect()
+    of_several_queues(flow).into_iter().chain(own).collect()
 }
 
 #[cfg(test)]

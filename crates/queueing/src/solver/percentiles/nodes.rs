@@ -1,5 +1,5 @@
-//! The transform of a distribution: in closed form, or by a few weighted values that are denser in the tail and keep
-//! its mean.
+//! The transform of a distribution: in closed form, or by the means of a few strata, which are narrower in the tail.
+//! So the whole keeps its mean, and no value stands for what the others miss.
 
 use crate::complex::Complex;
 use crate::distribution::{Distribution, RandomVariable};
@@ -24,22 +24,24 @@ pub(super) fn nodes(distribution: &Distribution) -> Nodes {
     if let Distribution::Deterministic(distribution) = distribution {
         return vec![(1.0, distribution.mean())];
     }
-    let (mut nodes, mut low) = (Nodes::new(), 0.0);
+    // The mean of the values beyond the probability p, times 1 − p: the integral of the quantiles from p to one.
+    let beyond = |p: f64| {
+        let value = distribution.quantile(p);
+        (value, distribution.excess(value) + value * (1.0 - p))
+    };
+    let (mut nodes, mut low, mut from) =
+        (Nodes::new(), 0.0, (distribution.quantile(0.0), distribution.mean()));
     for (high, strata) in STRATA {
         let width = (high - low) / strata as f64;
-        nodes.extend(
-            (0..strata).map(|stratum| (width, distribution.quantile(low + (stratum as f64 + 0.5) * width))),
-        );
+        for stratum in 1..=strata {
+            let to = beyond(low + stratum as f64 * width);
+            nodes.push((width, ((from.1 - to.1) / width).clamp(from.0, to.0.max(from.0))));
+            from = to;
+        }
         low = high;
     }
-    // The last node represents the rest of the tail; its value corrects the mean.
-    let left: f64 = 1.0 - low;
-    let sum: f64 = nodes.iter().map(|(weight, value)| weight * value).sum();
-    let largest = nodes[nodes.len() - 1].1;
-    nodes.push((
-        left,
-        ((distribution.mean() - sum) / left).clamp(largest, 100.0 * largest.max(f64::MIN_POSITIVE)),
-    ));
+    // The last node stands for the rest of the tail.
+    nodes.push((1.0 - low, (from.1 / (1.0 - low)).max(from.0)));
     nodes
 }
 
@@ -95,5 +97,29 @@ fn closed_form(distribution: &Distribution, s: Complex) -> Option<Complex> {
             Some(exponential(first) * p + exponential(second) * (1.0 - p))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::distribution::{BoundedPareto, LogNormal};
+
+    #[test]
+    fn nodes_keep_the_mean_within_the_law() {
+        let laws: [Distribution; 3] = [
+            LogNormal::new(0.0, 1.7).unwrap().into(),
+            LogNormal::new(0.0, 0.1).unwrap().into(),
+            BoundedPareto::new(1.1, 1.0, 1000.0).unwrap().into(),
+        ];
+        for law in laws {
+            let nodes = nodes(&law);
+            let mean: f64 = nodes.iter().map(|(weight, value)| weight * value).sum();
+            assert!((mean / law.mean() - 1.0).abs() < 1e-9, "{mean} {}", law.mean());
+            assert!(nodes.windows(2).all(|pair| pair[0].1 <= pair[1].1));
+            // A transform is steepest where the last value is: it must not be far beyond the values before it.
+            let (last, before) = (nodes[nodes.len() - 1].1, nodes[nodes.len() - 2].1);
+            assert!(last <= 2.0 * before, "{last} {before}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use crate::complex::Complex;
 use crate::distribution::{Distribution, Mixture, RandomVariable};
 use crate::exact_lps::{ExactError, ExactLps, PhaseType, ResponseDistribution};
 use crate::lattice::Part;
+use crate::solver::approximation::{InSweep, in_sweep};
 use crate::solver::flow::Flow;
 use crate::solver::open::wait_and_slope;
 use crate::solver::phases::phase_type;
@@ -24,18 +25,11 @@ type Scv = f64;
 
 /// Pairs of the largest C² and the errors of p50 to p99.9 in per cent that a sweep found up to it: one station, ρ 0.3 to 0.9,
 /// two and eight servers.
-const EXPONENTIAL_WAIT: [(Scv, i32, i32); 3] = [(1.0, -10, 15), (4.0, -45, 55), (25.0, -55, 125)];
+const EXPONENTIAL_WAIT: [InSweep; 3] = [(1.0, -10, 15), (4.0, -45, 55), (25.0, -55, 125)];
 /// The same for limited sharing, r = 4 and 16.
-const TWO_MOMENTS: [(Scv, i32, i32); 3] = [(1.0, -20, 15), (4.0, -40, 55), (25.0, -55, 115)];
+const TWO_MOMENTS: [InSweep; 3] = [(1.0, -20, 15), (4.0, -40, 55), (25.0, -55, 115)];
 /// The same for processor sharing.
 const SHARING_IN_SWEEP: &str = "p50 to p95 off by at most 5 %, p99 by 10 %, p99.9 by 15 % in a sweep of laws, more at the jumps of discrete ones";
-
-fn in_sweep(ranges: &[(Scv, i32, i32)], scv: Scv) -> String {
-    match ranges.iter().find(|(scv_max, ..)| scv <= *scv_max) {
-        Some((_, low, high)) => format!("off by {low} % to +{high} % in a sweep of laws"),
-        None => format!("C² = {scv:.1} is beyond the sweep"),
-    }
-}
 
 /// The distribution of a job's time at the station, given its demand.
 pub(super) enum StationTime {
