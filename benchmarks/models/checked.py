@@ -18,6 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
+from benchmarks.models import labels
 from benchmarks.models.oracles import PERCENTILES
 from benchmarks.models.oracles.models import Model, all_models
 from sojourn import queueing
@@ -30,8 +31,6 @@ JOBS_MAX = 4_000_000
 MEANS_WITHIN = 1e-6
 """The relative error allowed to an `exact` mean, in addition to the oracle's error."""
 PERCENTILES_WITHIN = 1e-3
-EQUATION_LOW = 0.01
-"""The range of Eq. 2.2 names no error below: 1 % covers the rounding of its figures."""
 
 
 @dataclass(frozen=True)
@@ -91,14 +90,14 @@ def _answered(model: Model, solver: str, answer: SolverAnswer, truths: Mapping[s
             said = answer["percentiles"]
             bound = answer["percentiles_relative_error"]
             label = "percentiles: " + _label(said)
-            low, high = _stated_percentile(said, figure)
+            allowed = labels.of_percentile(said, figure) if bound is None else (-bound, bound)
             if bound is not None:
-                low, high = -bound, bound
                 assert said != "exact" or bound <= PERCENTILES_WITHIN
             within = model.percentiles_within
         else:
             label = "means: " + _label(answer["means"])
-            (low, high), within = _stated(answer["means"]), max(MEANS_WITHIN, model.within)
+            allowed, within = _range(answer["means"], figure), max(MEANS_WITHIN, model.within)
+        low, high = allowed or (None, None)
         yield Check(solver, label, model.name, model.source, figure, expected, obtained, low, high, within)
 
 
@@ -146,30 +145,16 @@ def _estimate(result: queueing.Simulation, figure: str) -> tuple[float, float] |
     return None if half_width is None else (value, half_width)
 
 
+def _range(means: str, figure: str) -> labels.Range | None:
+    kind, _, subject = figure.partition(" ")
+    if kind == "throughput":
+        return labels.of_throughput(means)
+    return labels.of_mean(means, subject if kind == "residence" else None)
+
+
 def _label(said: str) -> str:
     """Returns the label without names of stations and other details that differ between models."""
     return re.sub(r"\b[a-z]: ", "", re.sub(r"-?\+?[\d.]+ %", "… %", re.sub(r"bounds .*", "bounds", said)))
-
-
-def _stated(means: str) -> tuple[float | None, float | None]:
-    if means == "exact":
-        return 0.0, 0.0
-    if "not known" in means:
-        return None, None
-    low, high = re.search(r"off by -(\d+) %", means), re.search(r"(?:to \+|at most )([\d.]+) %", means)
-    if high is None:
-        return None, None
-    return (-float(low[1]) / 100 if low else -EQUATION_LOW), float(high[1]) / 100
-
-
-def _stated_percentile(said: str, figure: str) -> tuple[float | None, float | None]:
-    """Returns the range that an approximation of one station names."""
-    found = re.search(r"off by (-\d+) % to \+(\d+) %", said)
-    if found is not None:
-        return float(found[1]) / 100, float(found[2]) / 100
-    place = {"p99": r"p99 by (\d+) %", "p999": r"p99.9 by (\d+) %"}.get(figure, r"p95 off by at most (\d+) %")
-    found = re.search(place, said)
-    return (None, None) if found is None else (-float(found[1]) / 100, float(found[1]) / 100)
 
 
 def page(checks: Iterable[Check]) -> str:
