@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.conftest import SOJOURN, run
+from tests.login_scenario import login_scenario
 from tests.shop import PROGRAM, needs_shop, running, shop
 
 pytestmark = [needs_shop, pytest.mark.slow, pytest.mark.alone]
@@ -52,21 +53,7 @@ def words(status: dict[str, Any], output: Path, *more: str) -> list[str]:
     ]
 
 
-LOGIN = """
-[users]
-file = "users.csv"
-
-[[login]]
-name = "form"
-url = "/login"
-take.token = { input = "token" }
-
-[[login]]
-name = "login"
-url = "/login"
-form = { name = "${name}", password = "${password}", token = "${token}" }
-check.contains = "/logout"
-"""
+LOGIN = login_scenario("/logout")
 
 
 @pytest.fixture(scope="module")

@@ -10,23 +10,12 @@ from typing import Any
 import pytest
 
 from conftest import run
+from login_scenario import login_scenario
 from shop_server import shop
 
-SCENARIO = """
-[users]
-file = "users.csv"
-
-[[login]]
-name = "form"
-url = "/login"
-take.token = { input = "token" }
-
-[[login]]
-name = "login"
-url = "/login"
-form = { name = "${name}", password = "${password}", token = "${token}" }
-check.contains = "Hello ${name}"
-
+SCENARIO = (
+    login_scenario("Hello ${name}")
+    + """
 [[request]]
 name = "home"
 url = "/old"
@@ -45,6 +34,7 @@ json = { id = "${id|raw}" }
 status = 201
 check.json = { "/ok" = true }
 """
+)
 # A machine that is busy with other things must not void the runs.
 QUICK = ("--warm-up", "0s", "--lag-limit", "5s", "--format", "json")
 
