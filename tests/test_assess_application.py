@@ -112,6 +112,61 @@ def test_an_application_is_loaded_by_users_as_far_as_allowed_and_its_objectives_
     assert "<svg" in (tmp_path / "run" / "report.html").read_text()
 
 
+SCENARIO = """
+[[flow]]
+weight = 2
+[[flow.request]]
+url = "/"
+think = "200ms-600ms"
+[[flow.request]]
+url = "/search?q=oak"
+think = "1s"
+
+[[flow]]
+[[flow.request]]
+url = "/static/shop.css"
+think = "500ms"
+"""
+
+
+def test_users_of_a_scenario_make_the_load_and_the_capacity_is_in_users_too(
+    status: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "shop.toml").write_text(SCENARIO)
+    options = ["--scenario", str(tmp_path / "shop.toml"), "--at-users", "6", "--max-rate", "16", "--slo", "p95 < 20s"]
+    given = words(status, tmp_path / "run", *options)
+    # Only a scenario, of whose requests results are by name.
+    del given[1]
+    for pattern in ("static=GET /static/*", "pages=GET /*"):
+        at = given.index(pattern)
+        del given[at - 1 : at + 1]
+    done = run(*given, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    # Two iterations of three are of two requests and 1.4 s of thinking, one of one request and 0.5 s.
+    cycle, requests = (2 * 1.4 + 0.5) / 3, 5 / 3
+    for step in found["steps"]:
+        assert step["users"] >= 1
+        assert step["failed_fraction"] == 0
+        if step["kind"] == "mix":
+            continue
+        offered = step["offered_requests_per_second"]
+        # Responses take some of the time.
+        assert 0.5 * step["users"] * requests / cycle < offered <= 1.001 * step["users"] * requests / cycle
+    assert max(step["offered_requests_per_second"] for step in found["steps"]) <= 16.01
+    knee = found["knee"]
+    assert knee["users"]["estimate"] == pytest.approx(max(step["users"] for step in found["steps"]), rel=0.25)
+    assert found["required_users"] == 6
+    assert found["required_requests_per_second"] < 6 * requests / cycle
+    assert "of 6 users" in found["verdicts"][1]["because"]
+    pauseless = SCENARIO.replace("think", "# think")
+    (tmp_path / "shop.toml").write_text(pauseless)
+    given[given.index("--output") + 1] = str(tmp_path / "refused")
+    refused = run(*given)
+    assert refused.returncode == 2
+    assert "needs think times" in refused.stderr
+
+
 def test_a_target_that_answers_otherwise_than_the_log_says_is_no_knee(status: dict[str, Any], tmp_path: Path) -> None:
     log = tmp_path / "other.log"
     line = '10.0.0.1 - - [21/Nov/2026:10:00:{:02d} +0000] "GET /nowhere/{} HTTP/1.1" 200 100\n'

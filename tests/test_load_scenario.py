@@ -88,6 +88,23 @@ def test_arrivals_take_users_that_are_free(scenario: Path) -> None:
         assert result["steps"][0]["offered_requests_per_second"] == pytest.approx(120)
 
 
+def test_a_run_may_begin_with_what_would_be_under_way(tmp_path: Path) -> None:
+    flow = "".join(f'[[request]]\nname = "{name}"\nurl = "/home"\nthink = "2s-2s"\n' for name in ("a", "b", "c"))
+    path = tmp_path / "pauses.toml"
+    with shop() as server:
+        words = ("--rate", "30", "--duration", "1500ms", *QUICK)
+        counts = {}
+        for users in ("", "[users]\nunder_way = true\n"):
+            path.write_text(users + flow)
+            done = run("load", server.url, "--scenario", path, *words)
+            assert done.returncode == 0, done.stderr
+            counts[users] = [each["requests"] for each in json.loads(done.stdout)["by_name"]]
+    plain, steady = counts.values()
+    assert plain[1:] == [0, 0], "no user has thought to the end yet"
+    # Poisson counts of 45 each: those further on are as many as those that begin.
+    assert all(15 < count < 75 for count in steady), steady
+
+
 def test_new_users_log_in_every_time(scenario: Path) -> None:
     scenario.write_text(SCENARIO.replace('file = "users.csv"', 'file = "users.csv"\nnew = true'))
     with shop() as server:

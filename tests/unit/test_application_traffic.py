@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.applications import requests, sessions
 from sojourn.applications.coverage import coverage
 from sojourn.applications.endpoints import Endpoint, endpoints
 from sojourn.applications.flows import Flow, endpoints_of, of_log, of_scenario, writes_of
 from sojourn.applications.requests import Asked, LogRequests
 from sojourn.applications.scenario import Scenario
+from sojourn.applications.traffic import Traffic
 from sojourn.applications.users import Users
 from sojourn.failure import CouldNotRun
+from sojourn.workload.log import LogOptions
 
 ROWS = (
     Asked("GET", "/account", 200, 8, 800),
@@ -94,7 +97,10 @@ def test_flows_of_a_scenario_have_visits_shares_and_times() -> None:
     assert (home.count, shop.count) == (3, 1)
     assert shop.visits == {"list": 2.0, "buy": 0.5}
     assert shop.requests_per_iteration == 2.5
-    assert shop.think_seconds(None) == 2.0
+    assert shop.think_seconds(None) == 4.0
+    # By the interactive response time law: two pages and half a purchase of so many seconds, and the thinking.
+    assert shop.cycle_seconds(None, {"list": 0.5, "buy": 1.0}) == pytest.approx(4.0 + 2 * 0.5 + 0.5)
+    assert home.cycle_seconds("2s", {}) == 2.0
     assert Flow(
         "pauses", 1, [{"name": "a", "think": "0s"}, {"name": "b", "think": "0-2s"}, {"name": "c"}]
     ).think_seconds("0.0s") == pytest.approx(1.0)
@@ -119,6 +125,42 @@ def test_a_new_user_of_each_iteration_logs_in_within_the_load() -> None:
         assert users.tables()["users"] == {"tabs": True}
     with pytest.raises(CouldNotRun, match="a login alone"):
         of_scenario(Scenario.model_validate({"login": [login]}))
+
+
+def test_a_log_s_sessions_keep_their_order_and_pauses_and_leave_out_what_may_not_be_made(tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    line = '10.0.0.{} - - [21/Nov/2026:10:{:02d}:{:02d} +0000] "{} HTTP/1.1" {} 100\n'
+    lines = []
+    for client in range(12):
+        for second, request, status in (
+            (0, "GET /account", 302),
+            (3, "POST /login", 302),
+            (7, "GET /account?x=a%20b|c", 200),
+            (8, "GET /gone", 404),
+        ):
+            lines.append(line.format(client, client, second, request, status))
+    log.write_text("".join(lines))
+    read = requests.read(str(log), LogOptions())
+    known = endpoints(read.rows, ["account=GET /account*"])
+    covered = coverage(read, known, ("GET",))
+    found = sessions.of_log(str(log), LogOptions(), covered, (), ("accept-encoding: br",), 1, logged_in=False)
+    assert len(found) == 12
+    for session in found:
+        assert [table["name"] for table in session.requests] == ["account", "account", "GET (not found)"]
+        # The log has whole seconds: within each, a request is placed at random.
+        pauses = [float(str(table["think"]).partition("s-")[0]) for table in session.requests]
+        assert pauses == [pytest.approx(7, abs=1), pytest.approx(1, abs=1), 0]
+        assert [table["url"] for table in session.requests] == ["/account", "/account?x=a%20b|c", "/gone"]
+        assert session.requests[2]["status"] == [404]
+        assert session.think_seconds(None) == pytest.approx(8, abs=1)
+    traffic = Traffic("http://127.0.0.1", of_log(covered, {}, tmp_path / "t"), Users(Scenario(), 1), tmp_path, None, 1)
+    traffic.sessions = found
+    rates = {"account": 20.0, "GET (not found)": 10.0, "POST /cart": 3.0}
+    made = dict((flow.name, each) for flow, each in traffic._sessions_at(rates))
+    # Thirty requests a second of sessions of three; what no session has is another flow's.
+    assert sum(made.values()) == pytest.approx(10.0)
+    with pytest.raises(CouldNotRun, match="0 sessions"):
+        sessions.of_log(str(log), LogOptions(), coverage(read, known, ()), (), (), 1, logged_in=False)
 
 
 def test_flows_that_begin_alike_are_told_apart() -> None:

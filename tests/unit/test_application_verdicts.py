@@ -105,7 +105,7 @@ def test_an_objective_that_is_not_decided_is_skipped_in_junit_and_the_exit_code_
     assert text.startswith("### ❌")
     assert "❔" in text
     unknown = ObjectiveAnswer(objective="p95 < 1s", capacity=None, is_lower_bound=False, holds=None)
-    assert "at no load that was measured" in verdicts.objective_in_words(unknown, 5.0)
+    assert "at no load that was measured" in verdicts.objective_in_words(unknown, found)
 
 
 def test_what_xml_cannot_hold_does_not_break_it() -> None:

@@ -87,6 +87,21 @@ impl Trace {
         firsts.to_pyarray(py)
     }
 
+    /// Every document's name, whether it was requested successfully or not.
+    fn names(&self) -> Vec<&str> {
+        self.inner.documents.iter().map(|document| document.name.as_str()).collect()
+    }
+
+    /// Every request's document, by its place among the names, and when it came after the first of its session, in
+    /// seconds; in the order of `transfer_sizes`.
+    fn requests<'py>(&self, py: Python<'py>) -> (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<f64>>) {
+        let requests = &self.inner.requests;
+        let documents: Vec<u32> = requests.iter().map(|request| request.document).collect();
+        let offsets: Vec<f64> =
+            requests.iter().map(|request| request.offset_ns as f64 / NS_PER_SECOND).collect();
+        (documents.to_pyarray(py), offsets.to_pyarray(py))
+    }
+
     #[getter]
     fn mean_requests_per_session(&self) -> f64 {
         self.inner.mean_requests_per_session()

@@ -126,6 +126,11 @@ class Climb:
                 if failures == 2:
                     break
 
+    def users_at(self, rate: float) -> float:
+        """How many users make the log's mix at this rate if they wait for nobody (interactive response time law)."""
+        iterations = self.traffic.iterations_at(self._log_mix(rate))
+        return sum(each for _, each in iterations) * self.traffic.cycle_seconds(iterations, self._unhindered())
+
     def mixes(self, knee: float) -> None:
         """Measures mixes that each emphasise one endpoint, so that the endpoints' demands can be separated."""
         work, self.latest = self._work(), None
@@ -143,9 +148,13 @@ class Climb:
 
     def _work(self) -> dict[str, float]:
         """The approximate work of a request of each endpoint: its response time in an idle system."""
-        found = unhindered_seconds([figures for _, figures in self.steps if figures.failed_because is None])
+        found = self._unhindered()
         typical = sum(found.values()) / max(1, len(found))
         return {name: found.get(name, typical) for name in self.shares}
+
+    def _unhindered(self) -> dict[str, float]:
+        """Each endpoint's response time in an idle system, as far as it was seen."""
+        return unhindered_seconds([figures for _, figures in self.steps if figures.failed_because is None])
 
     def overload(self, knee: float) -> StepFigures:
         """One step beyond the knee, to identify the saturated resource."""
@@ -197,7 +206,8 @@ class Climb:
     def _step(self, kind: str, rates: Mapping[str, float], seconds: float | None = None) -> tuple[Step, StepFigures]:
         self._require_tiers()
         self.told(f"{kind}: {sum(rates.values()):,.1f} requests/s")
-        step = self.traffic.step(rates, *self._lengths(seconds or self.effort.step_seconds))
+        lengths = self._lengths(seconds or self.effort.step_seconds)
+        step = self.traffic.step(rates, *lengths, self._unhindered(), in_sessions=kind != "mix")
         figures = described(kind, step, self.watch.used(step.begin, step.end))
         figures.failed_because = self._beyond(step)
         self.steps.append((step, figures))
@@ -219,12 +229,15 @@ class Climb:
             causes = in_words(step.failed_by)
             named = f" ({causes})" if causes else ""
             return f"{step.failed_fraction:.1%} of the requests failed or were not answered{named}"
-        due = step.offered_per_second * (step.end - step.begin)
+        offered = step.offered_per_second
+        if self.traffic.sessions:
+            # Sessions come in bunches: fewer may be due than on average.
+            offered = min(offered, step.due_per_second)
         # The number of Poisson arrivals that may be missing by chance.
-        missing = step.offered_per_second - step.responses_per_second
-        chance = 3 * due**0.5 / (step.end - step.begin)
-        if missing > max(SHORTFALL_MAX * step.offered_per_second, chance):
-            return f"{step.responses_per_second:,.1f} of {step.offered_per_second:,.1f} requests/s were answered"
+        missing = offered - step.responses_per_second
+        chance = 3 * (offered * (step.end - step.begin)) ** 0.5 / (step.end - step.begin)
+        if missing > max(SHORTFALL_MAX * offered, chance):
+            return f"{step.responses_per_second:,.1f} of {offered:,.1f} requests/s were answered"
         before, now = self.quickest, step.mean_seconds
         if now is not None:
             self.quickest = now if before is None else min(before, now)
@@ -307,6 +320,7 @@ def described(kind: str, step: Step, used: SystemUse) -> StepFigures:
         machine_busy_cores=used.machine_busy_cores,
         generator_cpu_cores=step.generator_cpu,
         generator_limited=step.generator_limited,
+        users=step.users,
         measured_seconds=step.end - step.begin,
     )
 

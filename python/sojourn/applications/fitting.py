@@ -254,7 +254,9 @@ def rates_of(step: StepFigures) -> dict[str, float]:
     """The rates in a step by endpoint, as drawn where that is known."""
     seconds = step.measured_seconds
     return {
-        each.name: each.offered_requests_per_second if each.requests is None or not seconds else each.requests / seconds
+        each.name: each.offered_requests_per_second
+        if each.requests is None or not seconds or step.users is not None
+        else each.requests / seconds
         for each in step.endpoints
     }
 

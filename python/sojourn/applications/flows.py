@@ -55,8 +55,13 @@ class Flow:
         return sum(self.visits.values())
 
     def think_seconds(self, default: str | None) -> float:
-        """How long its user thinks in an iteration, on average."""
-        return sum(_seconds(str(table.get("think", default or "0s"))) for table in self.requests[:-1])
+        """How long its user thinks within an iteration, on average."""
+        return sum(_thinks(self.requests[:-1], default))
+
+    def cycle_seconds(self, default: str | None, response_seconds: Mapping[str, float]) -> float:
+        """From one iteration of a user to the next, on average, where responses take so long."""
+        responses = sum(visits * response_seconds.get(name, 0.0) for name, visits in self.visits.items())
+        return sum(_thinks(self.requests, default)) + responses
 
 
 def of_log(
@@ -92,7 +97,7 @@ def of_log(
                     "status": list(statuses),
                     # The log has what a redirection led to as a line of its own.
                     "redirects": 0,
-                    **_compressed(headers),
+                    **compressed(headers),
                 }
             ]
         made.append(Flow(endpoint.name, endpoint.count, requests))
@@ -121,7 +126,7 @@ def of_scenario(scenario: Scenario, headers: Sequence[str] = ()) -> list[Flow]:
         if table.get("check") or table.get("take"):
             return table
         own = _mapping(table.get("headers"))
-        more = _mapping(_compressed([*fields, *(f"{name}:" for name in own)]).get("headers"))
+        more = _mapping(compressed([*fields, *(f"{name}:" for name in own)]).get("headers"))
         return {**table, "headers": {**own, **more}} if more else table
 
     return [
@@ -203,7 +208,7 @@ def expected(endpoint: Endpoint, *, logged_in: bool) -> set[int]:
     return found
 
 
-def _compressed(headers: Sequence[str]) -> Table:
+def compressed(headers: Sequence[str]) -> Table:
     """What browsers ask for, and what compressing costs the system; unless the fields say otherwise."""
     given = {header.partition(":")[0].strip().lower() for header in headers}
     return {} if "accept-encoding" in given else {"headers": {"Accept-Encoding": "gzip"}}
@@ -217,6 +222,16 @@ def _names_of(tables: Sequence[FlowTable]) -> list[str]:
     """What flows are called: by their first request, numbered where several begin alike."""
     first = [str(table.request[0]["name"]) for table in tables]
     return [name if first.count(name) == 1 else f"{name} ({place})" for place, name in enumerate(first, 1)]
+
+
+def _thinks(requests: Sequence[Table], default: str | None) -> list[float]:
+    """The think times after requests, each as often as its request is made."""
+    return [
+        _seconds(str(table.get("think", default or "0s")))
+        * float(str(table.get("share", 1.0)))
+        * float(str(table.get("repeat", 1)))
+        for table in requests
+    ]
 
 
 def _seconds(think: str) -> float:

@@ -29,6 +29,7 @@ from sojourn.applications.verification.planned import parse
 from sojourn.assessment.pipeline import Stages
 from sojourn.failure import CouldNotRun
 from sojourn.machine import cores
+from sojourn.results.records import Interval
 from sojourn.results.run_folder import RunFolder
 from sojourn.tiers.watch import Watch
 
@@ -76,9 +77,19 @@ class _Assessment:
         self.objectives = [Objective.parse(text, self.covered.endpoints) for text in request.objectives]
         self.planned = [parse(text, self.covered.endpoints, request.tiers) for text in request.planned]
         self.summary = _begun(request, self.work)
-        if self.objectives and self.summary.required_requests_per_second is None:
-            raise CouldNotRun("at which load do the objectives have to hold?", "give --at-rate, or a log")
-        stages.done(f"{len(self.covered.endpoints)} endpoints, {len(self.work.flows)} flows")
+        if request.required_users is not None:
+            if not self.work.thinks:
+                raise CouldNotRun(
+                    "--at-users needs think times: without any, users make requests as fast as they are answered",
+                    'give the scenario think times, as in think = "2s", or give --at-rate',
+                )
+            self.summary.required_requests_per_second = None
+        elif self.objectives and self.summary.required_requests_per_second is None:
+            raise CouldNotRun(
+                "at which load do the objectives have to hold?", "give --at-rate, --at-users with a scenario, or a log"
+            )
+        visits = f", in {len(self.work.sessions)} sessions of the log" if self.work.sessions else ""
+        stages.done(f"{len(self.covered.endpoints)} endpoints, {len(self.work.flows)} flows{visits}")
 
     def run(self) -> None:
         with self.work.users:
@@ -107,6 +118,8 @@ class _Assessment:
                 self.folder.path / "targets",
                 plan.generator,
                 request.seed,
+                sessions=self.work.sessions,
+                is_of_users=request.required_users is not None,
             )
             if self.work.users.log_in:
                 self.stages.begin("login")
@@ -141,10 +154,15 @@ class _Assessment:
         self.stages.begin("rising load")
         explored, why = climb.explore()
         self.stages.done(f"about {explored:,.0f} requests/s: {why}")
+        if self.request.required_users is not None:
+            self.summary.required_requests_per_second = self.request.required_users / climb.users_at(1.0)
         self.stages.begin("around the knee")
         climb.climb(explored)
         self.summary.knee = locate(self.steps, explored, why)
         knee = self.summary.knee.requests_per_second.estimate
+        if self.work.thinks:
+            users, ends = climb.users_at(1.0), self.summary.knee.requests_per_second.model_dump()
+            self.summary.knee.users = Interval(**{name: rate * users for name, rate in ends.items()})
         self.top = climb.overload(knee)
         self.stages.done(f"knee at {knee:,.0f} requests/s")
         self.stages.begin("other mixes")
@@ -233,6 +251,8 @@ def _begun(request: ApplicationRequest, load: work.Work) -> ApplicationSummary:
         covered_fraction=covered.fraction,
         peak_requests_per_second=peak,
         required_requests_per_second=request.required_rate if request.required_rate is not None else peak,
+        required_users=request.required_users,
+        sessions=len(load.sessions) if load.sessions else None,
         endpoints=[
             EndpointDescription(
                 name=each.name,

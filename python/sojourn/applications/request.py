@@ -70,6 +70,10 @@ class ApplicationRequest:
     """In place of the log's requests."""
     users: int | None = None
     """Who log in."""
+    in_sessions: bool = False
+    """Make the log's mix by its sessions, with their order and pauses."""
+    required_users: int | None = None
+    """With whom the objectives must hold; then users make the load, in rising numbers, and not arrivals."""
     baseline: tuple[ApplicationSummary, str] | None = None
     """An earlier run, and what it is called."""
     fall_max: float = 0.0

@@ -68,6 +68,8 @@ class StepFigures(Record):
     """The reason why the step is beyond the knee; None if it is not."""
     predicted_response_time_mean_seconds: float | None = None
     """The prediction of a model that did not see this step."""
+    users: int | None = None
+    """Who made the load, each waiting for its answers; None where iterations arrived at a rate."""
     measured_seconds: float | None = None
 
 
@@ -212,6 +214,8 @@ class Knee(Record):
     requests_per_second: Interval
     is_lower_bound: bool
     stopped_because: str
+    users: Interval | None = None
+    """The users of a scenario with think times who make as many requests and do not wait for each other."""
 
 
 class HeldOutFigure(Record):
@@ -289,6 +293,10 @@ class ApplicationSummary(Record):
     """The log's busiest minute, as far as the load stands for it; None without a log."""
     required_requests_per_second: float | None
     """At which the objectives have to hold."""
+    sessions: int | None = None
+    """How many sessions of the log made its mix; None where its requests were made independently."""
+    required_users: int | None = None
+    """With whom the objectives have to hold, where that was asked for; then the rate is theirs."""
     login: Login | None = None
     endpoints: list[EndpointDescription]
     left_out: list[LeftOutRequests]

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from sojourn import _native, engine, interrupts
 from sojourn.applications.failures import cure, in_words
@@ -84,11 +84,18 @@ class Step:
     generator_cpu: float = 0.0
     generator_limited: str | None = None
     """Why the generator, not the system, was the limit."""
+    users: int | None = None
+    """Who made it, each waiting for its answers; None where iterations arrived at a rate."""
 
     @property
     def offered_per_second(self) -> float:
         """Of all endpoints."""
         return sum(each.offered_per_second for each in self.endpoints)
+
+    @property
+    def due_per_second(self) -> float:
+        """Requests that were due, as they were drawn."""
+        return sum(each.requests for each in self.endpoints) / (self.end - self.begin)
 
     @property
     def responses_per_second(self) -> float:
@@ -134,6 +141,10 @@ class Step:
         return merged.quantile(fraction) if len(merged) else None
 
 
+Iterations = Sequence[tuple[Flow, float]]
+"""Flows with how often each is made, per second."""
+
+
 @dataclass
 class Traffic:
     """Flows, ready to be made by users."""
@@ -145,6 +156,10 @@ class Traffic:
     """Here the scenario of the last step is left, to see or to run by hand."""
     core: int | None
     seed: int
+    sessions: Sequence[Flow] = ()
+    """What the log's own mix may be made of, in place of the flows that have the same requests."""
+    is_of_users: bool = False
+    """True if a number of users makes the load, each of which waits for its answers and thinks (a closed loop)."""
 
     def logged_in(self) -> Login | None:
         """Logs the users in, again if they were; None where they do not.
@@ -192,20 +207,47 @@ class Traffic:
             )
         return said
 
-    def step(self, rates: Mapping[str, float], seconds: float, settle_seconds: float) -> Step:
+    def step(
+        self,
+        rates: Mapping[str, float],
+        seconds: float,
+        settle_seconds: float,
+        response_seconds: Mapping[str, float] | None = None,
+        *,
+        in_sessions: bool = False,
+    ) -> Step:
         """Makes each flow so often that it has its rate of requests, and says what came of it after the settle time.
+
+        Args:
+            rates: of requests, by flow; where users make the load, as many of them as have these rates or less.
+            seconds: how long it is measured.
+            settle_seconds: how long before.
+            response_seconds: by name, of an idle system: what users wait for who do not wait for each other.
+            in_sessions: by sessions, if there are any: then the rates must be those of the log's mix.
 
         Raises:
             CouldNotRun: the engine refuses.
         """
         self.seed += 1
         settle = settle_seconds + self._think_seconds()
-        iterations = {
-            flow.name: rates[flow.name] / flow.requests_per_iteration
-            for flow in self.flows
-            if rates.get(flow.name, 0.0) > 0
-        }
-        loop = _Loop(self._command(iterations, seconds, settle))
+        is_by_sessions = in_sessions and bool(self.sessions)
+        iterations = self._sessions_at(rates) if is_by_sessions else self.iterations_at(rates)
+        users, cycle = None, 0.0
+        if self.is_of_users:
+            cycle = self.cycle_seconds(iterations, response_seconds or {})
+            asked = sum(each for _, each in iterations)
+            users = max(1, int(asked * cycle))
+            iterations = [(flow, each / asked * users / cycle) for flow, each in iterations]
+        arriving = ["--rate", f"{sum(each for _, each in iterations):.9g}"]
+        if users is not None:
+            # They begin within a cycle, so that they are in all parts of it.
+            arriving = ["--clients", str(users), "--ramp", f"{min(settle, cycle):.6f}s"]
+        tables = {**self.users.tables(), "flow": [_table(flow, each) for flow, each in iterations]}
+        if is_by_sessions:
+            tables["users"] = {**_mapping(tables["users"]), "under_way": True}
+        words = [*self._engine(tables), *arriving, "--duration", f"{seconds:g}s", "--warm-up", f"{settle:g}s"]
+        # It shares the core with what watches the tiers: it sleeps, and does not poll.
+        loop = _Loop(pinned_command(self.core, words))
         with interrupts.handed_on() as handed:
             try:
                 loop.wait_ready()
@@ -216,31 +258,44 @@ class Traffic:
             finally:
                 loop.end()
         begin = start + settle
-        return self._step(iterations, result, (begin, begin + seconds), interrupted=handed.asked)
+        return self._step(iterations, result, (begin, begin + seconds), users, interrupted=handed.asked)
+
+    def iterations_at(self, rates: Mapping[str, float]) -> Iterations:
+        """How often each flow is made, where its requests have this rate."""
+        return [
+            (flow, rates[flow.name] / flow.requests_per_iteration)
+            for flow in self.flows
+            if rates.get(flow.name, 0.0) > 0
+        ]
+
+    def _sessions_at(self, rates: Mapping[str, float]) -> Iterations:
+        """How often each session is made, all alike, and beside them the flows whose requests none of them has."""
+        within = {name for session in self.sessions for name in session.visits}
+        whole = sum(rate for name, rate in rates.items() if name in within)
+        each = whole / sum(session.requests_per_iteration for session in self.sessions)
+        beside = {name: rate for name, rate in rates.items() if name not in within}
+        return [*((session, each) for session in self.sessions), *self.iterations_at(beside)]
+
+    def cycle_seconds(self, iterations: Iterations, response_seconds: Mapping[str, float]) -> float:
+        """From one iteration of a user to the next, on average over flows made so often, where responses take so long.
+
+        By the interactive response time law, so many seconds' iterations are as many as there are users.
+        """
+        whole = sum(each for _, each in iterations)
+        return sum(each / whole * flow.cycle_seconds(self._think, response_seconds) for flow, each in iterations)
+
+    @property
+    def _think(self) -> str | None:
+        default = self.users.scenario.defaults.get("think")
+        return None if default is None else str(default)
 
     def _think_seconds(self) -> float:
         """How long it takes until users are in all parts of their iterations."""
-        default = self.users.scenario.defaults.get("think")
-        longest = max(flow.think_seconds(None if default is None else str(default)) for flow in self.flows)
+        if self.is_of_users:
+            longest = max(flow.cycle_seconds(self._think, {}) for flow in self.flows)
+        else:
+            longest = max(flow.think_seconds(self._think) for flow in self.flows)
         return min(THINK_SECONDS_MAX, THINK_FACTOR * longest)
-
-    def _command(self, iterations: Mapping[str, float], seconds: float, settle: float) -> list[str]:
-        flows = [
-            {"weight": iterations[flow.name], "request": list(flow.requests)}
-            for flow in self.flows
-            if flow.name in iterations
-        ]
-        words = self._engine({**self.users.tables(), "flow": flows})
-        words += [
-            "--rate",
-            f"{sum(iterations.values()):.9g}",
-            "--duration",
-            f"{seconds:g}s",
-            "--warm-up",
-            f"{settle:g}s",
-        ]
-        # It shares the core with what watches the tiers: it sleeps, and does not poll.
-        return pinned_command(self.core, words)
 
     def _engine(self, tables: Mapping[str, object]) -> list[str]:
         """The engine with a scenario, but for who makes it."""
@@ -261,13 +316,19 @@ class Traffic:
         ]
 
     def _step(
-        self, iterations: Mapping[str, float], result: LoadResult, span: tuple[float, float], *, interrupted: bool
+        self,
+        iterations: Iterations,
+        result: LoadResult,
+        span: tuple[float, float],
+        users: int | None,
+        *,
+        interrupted: bool,
     ) -> Step:
         record = result.of_requests
         offered: defaultdict[str, float] = defaultdict(float)
-        for flow in self.flows:
+        for flow, each in iterations:
             for name, visits in flow.visits.items():
-                offered[name] += visits * iterations.get(flow.name, 0.0)
+                offered[name] += visits * each
         # Answers due before the step and complete in it stand for those due in it and complete behind it.
         completed = (record.requests_per_second or 0.0) / record.requests if record.requests else 0.0
         figures = [
@@ -279,7 +340,17 @@ class Traffic:
             interrupted=interrupted,
             generator_cpu=record.generator.cpu_fraction or 0.0,
             generator_limited=result.limited_because,
+            users=users,
         )
+
+
+def _table(flow: Flow, weight: float) -> JsonValue:
+    """A flow as the engine's scenario has it."""
+    return {"weight": weight, "request": [dict(request) for request in flow.requests]}
+
+
+def _mapping(value: JsonValue) -> dict[str, JsonValue]:
+    return value if isinstance(value, dict) else {}
 
 
 def _figures(found: NamedFigures, offered: float, completed: float, result: LoadResult) -> EndpointStep:

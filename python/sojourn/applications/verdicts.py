@@ -24,7 +24,7 @@ def of(summary: ApplicationSummary, abandoned_max: float) -> list[Verdict]:
         Verdict(
             name=each.objective,
             passed=each.holds,
-            because=objective_in_words(each, summary.required_requests_per_second),
+            because=objective_in_words(each, summary),
         )
         for each in summary.objectives
     ]
@@ -49,17 +49,17 @@ def of(summary: ApplicationSummary, abandoned_max: float) -> list[Verdict]:
     return found
 
 
-def objective_in_words(objective: ObjectiveAnswer, required: float | None) -> str:
+def objective_in_words(objective: ObjectiveAnswer, summary: ApplicationSummary) -> str:
     """An objective with how far it holds."""
     word = {True: "holds", False: "FAILS", None: "not decided"}[objective.holds]
     if objective.capacity is None:
         where = "not at any load" if objective.holds is False else "at no load that was measured"
         return f"{word}  {objective.objective}: {where}"
     bound = "at least " if objective.is_lower_bound else ""
-    return (
-        f"{word}  {objective.objective}: up to {bound}{rates(objective.capacity)} requests/s "
-        f"(required: {format.rate(required or 0.0)})"
-    )
+    required = format.rate(summary.required_requests_per_second or 0.0)
+    if summary.required_users is not None:
+        required += f", of {summary.required_users:,} users"
+    return f"{word}  {objective.objective}: up to {bound}{rates(objective.capacity)} requests/s (required: {required})"
 
 
 def rates(interval: Interval) -> str:

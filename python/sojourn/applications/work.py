@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sojourn.applications import flows, requests, scenario
+from sojourn.applications import flows, requests, scenario, sessions
 from sojourn.applications.coverage import Coverage, coverage
 from sojourn.applications.endpoints import OTHER, Endpoint, endpoints
 from sojourn.applications.flows import Flow
@@ -37,6 +37,8 @@ class Work:
     """Results, demands and objectives are by its endpoints."""
     log: LogRequests | None
     warnings: Sequence[str]
+    sessions: Sequence[Flow] = ()
+    """Sessions of the log, if they make its mix."""
 
     @property
     def peak_requests_per_second(self) -> float | None:
@@ -44,6 +46,12 @@ class Work:
         if self.log is None:
             return None
         return self.log.peak_requests_per_second * self.covered.fraction
+
+    @property
+    def thinks(self) -> bool:
+        """True if users pause anywhere: without, their number says nothing of the load that they make."""
+        think = self.users.scenario.defaults.get("think")
+        return any(flow.cycle_seconds(None if think is None else str(think), {}) > 0 for flow in self.flows)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -108,7 +116,18 @@ def _of_log(request: ApplicationRequest, log: LogRequests, folder: Path) -> Work
     if not covered.endpoints:
         raise CouldNotRun("the log has no request that may be made", "see sojourn endpoints LOG, --allow-methods")
     made = flows.of_log(covered, writes, folder / "targets", request.headers, logged_in=users.are_logged_in)
-    return Work(made, users, covered, log, warnings)
+    visits: Sequence[Flow] = ()
+    if request.in_sessions and request.log is not None:
+        visits = sessions.of_log(
+            request.log,
+            request.log_options,
+            covered,
+            writes,
+            request.headers,
+            request.seed,
+            logged_in=users.are_logged_in,
+        )
+    return Work(made, users, covered, log, warnings, visits)
 
 
 def _users(request: ApplicationRequest, read: Scenario) -> Users:

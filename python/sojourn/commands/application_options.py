@@ -62,6 +62,8 @@ class ApplicationOptions:
     scenario: Path | None
     bodies: Path | None
     users: int | None
+    required_users: int | None
+    in_sessions: bool
     insecure: bool
     cacert: Path | None
     http2: bool
@@ -112,6 +114,8 @@ class ApplicationOptions:
             scenario=self.scenario,
             bodies=self.bodies,
             users=self.users,
+            required_users=self._required_users(),
+            in_sessions=self._in_sessions(log),
             trust=self._trust(),
             baseline=None if self.baseline is None else (baseline.read(self.baseline), str(self.baseline)),
             fall_max=self.fall_max,
@@ -131,6 +135,20 @@ class ApplicationOptions:
             print_where(report)
         if summary.has_failed:
             raise typer.Exit(EXIT_RAN_WITH_FAILURES)
+
+    def _required_users(self) -> int | None:
+        if self.required_users is None:
+            return None
+        if self.scenario is None:
+            raise CouldNotRun("--at-users is of a scenario, which has their think times", "give --at-rate")
+        if self.required_rate is not None:
+            raise CouldNotRun("--at-users and --at-rate exclude each other", "leave one of them out")
+        return self.required_users
+
+    def _in_sessions(self, log: str | None) -> bool:
+        if self.in_sessions and (log is None or self.scenario is not None):
+            raise CouldNotRun("--sessions are those of a log whose requests are made", "leave --sessions out")
+        return self.in_sessions
 
     def _trust(self) -> list[str]:
         if self.target is not None and not self.target.startswith("https:") and (self.insecure or self.cacert):
@@ -197,6 +215,10 @@ def read_options(
         int | None,
         _further("--users", min=1, help="Users who log in [default: those of the feeder file, at most 50]."),
     ] = None,
+    sessions: Annotated[
+        bool,
+        _further("--sessions", help="Make the log's requests in its sessions, in their order and with their pauses."),
+    ] = False,
     insecure: Annotated[
         bool, _further("--insecure", help="Trust any certificate of an https target: nothing is verified.")
     ] = False,
@@ -225,6 +247,15 @@ def read_options(
     at_rate: Annotated[
         float | None,
         _further("--at-rate", help="Requests/s at which the objectives must hold [default: the busiest minute's]."),
+    ] = None,
+    at_users: Annotated[
+        int | None,
+        _further(
+            "--at-users",
+            min=1,
+            help="Users with whom the objectives must hold, in place of --at-rate: users of the --scenario make the "
+            "load, in rising numbers, each waiting for its answers.",
+        ),
     ] = None,
     max_rate: Annotated[float | None, _further("--max-rate", help="Never offer more requests/s than this.")] = None,
     max_errors: Annotated[str, _further("--max-errors", help="End a rise at this share of failed requests.")] = "5%",
@@ -293,6 +324,8 @@ def read_options(
         scenario=scenario,
         bodies=bodies,
         users=users,
+        required_users=at_users,
+        in_sessions=sessions,
         insecure=insecure,
         cacert=cacert,
         http2=http2,

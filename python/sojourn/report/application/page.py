@@ -33,9 +33,7 @@ def page(summary: ApplicationSummary) -> str:
         (step for step in summary.steps if step.kind != "mix"), key=lambda step: step.offered_requests_per_second
     )
     answer = [element("p", line) for line in sentences(summary)]
-    answer += [
-        element("p", objective_in_words(each, summary.required_requests_per_second)) for each in summary.objectives
-    ]
+    answer += [element("p", objective_in_words(each, summary)) for each in summary.objectives]
     answer += [element("p", f"Warning: {warning}", class_="missing") for warning in summary.warnings]
     if not summary.complete:
         answer.insert(0, element("p", f"Incomplete: {summary.incomplete_because}", class_="missing"))

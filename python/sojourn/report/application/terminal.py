@@ -23,9 +23,7 @@ def print_application(summary: ApplicationSummary, console: Console) -> None:
         console.print(Text(line), soft_wrap=True)
     for objective in summary.objectives:
         style = {True: "green", False: "bold red", None: "yellow"}[objective.holds]
-        console.print(
-            Text(objective_in_words(objective, summary.required_requests_per_second), style=style), soft_wrap=True
-        )
+        console.print(Text(objective_in_words(objective, summary), style=style), soft_wrap=True)
     others = [each for each in summary.verdicts if each.passed is False and each.name == "abandoned requests"]
     for verdict in others:
         console.print(Text(f"FAILS  {verdict.because}", style="bold red"), soft_wrap=True)
@@ -51,10 +49,13 @@ def sentences(summary: ApplicationSummary) -> list[str]:
         else f"{summary.covered_fraction:.0%} of the requests of {summary.log_name}"
     )
     users = f", by {summary.login.users} users who are logged in" if summary.login is not None else ""
-    said = [f"{summary.target}, loaded with {of} ({len(summary.endpoints)} endpoints){users}"]
+    visits = f", in {summary.sessions} of its sessions" if summary.sessions is not None else ""
+    said = [f"{summary.target}, loaded with {of} ({len(summary.endpoints)} endpoints){visits}{users}"]
     if summary.knee is not None:
         bound = "at least " if summary.knee.is_lower_bound else ""
         said.append(f"capacity:   {bound}{rates(summary.knee.requests_per_second)} requests/s of this mix")
+        if summary.knee.users is not None:
+            said.append(f"            as many as {bound}{rates(summary.knee.users)} users make with their think times")
         if summary.peak_requests_per_second is not None:
             said.append(f"            the log's busiest minute: {format.rate(summary.peak_requests_per_second)}")
     if summary.bottleneck is not None:

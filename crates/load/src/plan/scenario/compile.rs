@@ -184,6 +184,7 @@ impl Scenario {
             feeder_variables,
             is_user_new: file.users.new,
             has_tabs: file.users.tabs,
+            begins_under_way: file.users.under_way,
             users_count: file.users.count.unwrap_or(0),
             server: Server {
                 scheme: if is_tls { "https" } else { "http" },

@@ -49,6 +49,11 @@ pub struct UsersTable {
     /// another tab of one of them, with the cookies and values that the file has, and without a login.
     #[serde(default, skip_serializing_if = "is_false")]
     pub tabs: bool,
+    /// True if a run whose iterations arrive at a rate begins with those that would be under way had they arrived
+    /// before, too: it is in steady state from its start on. Their requests until then are left out, so requests must
+    /// not need what those before them take.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub under_way: bool,
 }
 
 /// What holds for every request that does not say otherwise.

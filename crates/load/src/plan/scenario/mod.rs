@@ -22,11 +22,12 @@ use std::collections::BTreeMap;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use schemars::{SchemaGenerator, generate::SchemaSettings};
+use sojourn_measure::Nanos;
 
 use crate::{
     http::cookie_jar::CookieHost,
     plan::{
-        distribution::Distribution,
+        distribution::{Distribution, Shape},
         scenario::{
             answer::{Check, Status, Take},
             body::Body,
@@ -47,6 +48,8 @@ pub use template::GENERATED;
 pub const REQUESTS_MAX: usize = 10_000;
 /// How many redirects per request are followed by default.
 pub const REDIRECTS_MAX: u32 = 10;
+/// Random think times are hardly ever longer than this multiple of their mean, all of an iteration together.
+const THINK_MOST: f64 = 2.0;
 /// Longer bodies that must be inspected are an error.
 pub const BODY_KEPT_BYTES_MAX: usize = 8 << 20;
 
@@ -75,6 +78,7 @@ pub struct Scenario {
     feeder_variables: Vec<usize>,
     is_user_new: bool,
     has_tabs: bool,
+    begins_under_way: bool,
     /// So many come before any comes again.
     users_count: u64,
     server: Server,
@@ -180,6 +184,23 @@ impl Scenario {
     /// Returns true if users who were kept may have more than one iteration under way.
     pub(crate) fn has_tabs(&self) -> bool {
         self.has_tabs && !self.kept.is_empty()
+    }
+
+    /// Returns true if iterations are under way at the start of a run.
+    pub(crate) fn begins_under_way(&self) -> bool {
+        self.begins_under_way
+    }
+
+    /// How long users think in the longest iteration; hardly any takes longer.
+    pub(crate) fn longest_think(&self) -> Nanos {
+        let of_request = |&number: &u32| {
+            let request = &self.requests[number as usize];
+            let think = request.think.unwrap_or(Distribution::NONE);
+            let most = if think.shape == Shape::Constant { 1.0 } else { THINK_MOST };
+            most * f64::from(request.repeat) * think.mean.seconds()
+        };
+        let of_flow = |flow: &Flow| flow.requests.iter().map(of_request).sum::<f64>();
+        Nanos::from_seconds(self.flows.iter().map(of_flow).fold(0.0, f64::max))
     }
 
     /// The mean number of requests per iteration, without the login.

@@ -11,9 +11,17 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sojourn_measure::Nanos;
 
-use crate::plan::{Arrivals, Requests, Think, distribution::Distribution, mix::MixCheck, scenario::Scenario};
+use crate::plan::{
+    Arrivals, Requests, Think,
+    distribution::{Distribution, exponential},
+    mix::MixCheck,
+    scenario::Scenario,
+};
 use arrivals::RemainingArrivals;
 use sessions::{NextRequest, Position, RequestTime, Visits};
+
+/// The most visits that are under way when a run starts.
+const UNDER_WAY_MAX: usize = 1_000_000;
 
 /// The source of all requests.
 pub struct Workload<'a> {
@@ -22,6 +30,8 @@ pub struct Workload<'a> {
     think: Think,
     random: Xoshiro256PlusPlus,
     origin: Nanos,
+    /// How long ago the visits began that are under way when the run starts.
+    under_way: Vec<Nanos>,
     /// The remaining visits and requests.
     left: Quota,
     visits_begun: u64,
@@ -31,6 +41,8 @@ pub struct Workload<'a> {
 #[derive(Debug)]
 pub struct VisitState {
     began: Nanos,
+    /// How long ago that was when the run started.
+    age: Nanos,
     /// When its last request or burst was due, from which pacing counts.
     paced_from: Nanos,
     position: Position,
@@ -62,9 +74,19 @@ impl<'a> Workload<'a> {
         seed: u64,
     ) -> Workload<'a> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let rate = match &arrivals {
+            Arrivals::Open { segments, .. } => segments.first().map_or(0.0, |segment| segment.from),
+            Arrivals::Closed { .. } | Arrivals::Logged(_) => 0.0,
+        };
         let arrivals_left = RemainingArrivals::new(arrivals, ramp, &mut random);
+        let under_way = match &requests {
+            Requests::Scenario(scenario) if scenario.begins_under_way() => {
+                ages(rate, scenario.longest_think(), &mut random)
+            }
+            _ => Vec::new(),
+        };
         let visits = Visits::new(requests, together, arrivals_left.is_closed());
-        Workload { arrivals_left, visits, think, random, origin, left: quota, visits_begun: 0 }
+        Workload { arrivals_left, visits, think, random, origin, under_way, left: quota, visits_begun: 0 }
     }
 
     /// When the next client arrives; `None` if there are no more.
@@ -72,20 +94,26 @@ impl<'a> Workload<'a> {
         if self.left.is_none() {
             return None;
         }
+        if !self.under_way.is_empty() {
+            return Some(self.origin);
+        }
         self.arrivals_left.next_start().map(|start| self.origin + start)
     }
 
     /// Starts the next client's visit.
     pub fn start(&mut self) -> Option<VisitState> {
         let at = self.next_start()?;
-        let logged = self.arrivals_left.take();
+        let age = self.under_way.pop();
+        let logged = if age.is_none() { self.arrivals_left.take() } else { None };
         let position = self.visits.begin(self.visits_begun, logged);
-        Some(self.visit(at, position))
+        Some(VisitState { age: age.unwrap_or(Nanos::ZERO), ..self.visit(at, position) })
     }
 
     /// Skips the next arrival.
     pub fn skip(&mut self) {
-        self.arrivals_left.take();
+        if self.under_way.pop().is_none() {
+            self.arrivals_left.take();
+        }
     }
 
     /// Starts another visit of a closed-loop client, whose visit `before` ended at `answered`.
@@ -106,8 +134,30 @@ impl<'a> Workload<'a> {
         if self.left.requests == 0 {
             return None;
         }
-        let request = self.visits.first(&mut visit_state.position, &mut self.random)?;
+        // A login is made by whoever comes, however long the visit would have been under way.
+        let logs_in = matches!(visit_state.position, Position::Scenario { logs_in: true, .. });
+        let mut request = self.visits.first(&mut visit_state.position, &mut self.random)?;
+        let mut ahead = if logs_in { Nanos::ZERO } else { visit_state.age };
+        while ahead > Nanos::ZERO {
+            request = self.visits.next(&mut visit_state.position, &mut self.random)?;
+            let thought = self.thought(&request);
+            if thought >= ahead {
+                self.left.requests -= 1;
+                visit_state.paced_from = visit_state.began + (thought - ahead);
+                return Some(DueRequest { at: visit_state.paced_from, document: request.document });
+            }
+            ahead = ahead - thought;
+        }
         Some(self.due(visit_state, &request, visit_state.began, 0))
+    }
+
+    /// Draws the think time before a request that was to be made before the run.
+    fn thought(&mut self, request: &NextRequest) -> Nanos {
+        match (&request.when, &self.think) {
+            (RequestTime::AfterThinking(Some(law)), _)
+            | (RequestTime::AfterThinking(None), Think::AfterAnswer(law)) => law.draw(&mut self.random),
+            _ => Nanos::ZERO,
+        }
     }
 
     /// The next request to send together with those in flight, if there is one.
@@ -187,7 +237,7 @@ impl<'a> Workload<'a> {
     fn visit(&mut self, at: Nanos, position: Position) -> VisitState {
         self.left.visits -= 1;
         self.visits_begun += 1;
-        VisitState { began: at, paced_from: at, position }
+        VisitState { began: at, age: Nanos::ZERO, paced_from: at, position }
     }
 
     /// Sets a request's due time and counts it against the quota.
@@ -230,6 +280,20 @@ impl<'a> Workload<'a> {
         visit_state.paced_from = at;
         at
     }
+}
+
+/// How long ago visits began that arrived at this rate, as a Poisson process, and not earlier than the longest ago.
+fn ages(rate: f64, longest: Nanos, random: &mut Xoshiro256PlusPlus) -> Vec<Nanos> {
+    let mut found = Vec::new();
+    let mut age = 0.0;
+    while rate > 0.0 && found.len() < UNDER_WAY_MAX {
+        age += exponential(random) / rate;
+        if age >= longest.seconds() {
+            break;
+        }
+        found.push(Nanos::from_seconds(age));
+    }
+    found
 }
 
 impl VisitState {
