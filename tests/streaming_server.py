@@ -54,12 +54,12 @@ def streaming(root: Path, *options: str, listen: str = "127.0.0.1:0") -> Iterato
         while not {"listening on", "metrics on"} <= addresses.keys():
             line = process.stderr.readline()
             assert line, "the server ended before it listened"
-            if found := re.match(r"(datagrams leave by) UDP ports (\d+)", line):
+            if found := re.match(r"(sending datagrams from) UDP ports (\d+)", line):
                 addresses[found[1]] = found[2]
             if found := re.match(r"(listening on|metrics on) (?:http://)?([0-9.:\[\]]+)", line):
                 addresses[found[1]] = found[2]
         try:
-            datagrams = int(addresses["datagrams leave by"])
+            datagrams = int(addresses["sending datagrams from"])
             yield Streaming(addresses["listening on"], addresses["metrics on"], datagrams, process)
         finally:
             process.send_signal(signal.SIGTERM)

@@ -188,7 +188,7 @@ def test_a_login_that_fails_is_said_with_what_was_answered(status: dict[str, Any
     wrong.write_text(LOGIN.replace('input = "token"', 'input = "csrf"'))
     done = run(*words(status, tmp_path / "run", "--login", str(wrong)))
     assert done.returncode == 2, done.stdout
-    assert 'the form field "csrf" is not there to take' in done.stderr
+    assert 'the form field "csrf" is missing, so nothing can be taken' in done.stderr
     assert "the page has changed" in done.stderr
 
 

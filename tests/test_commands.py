@@ -225,7 +225,7 @@ def test_a_log_in_the_servers_own_format(tmp_path: Path) -> None:
     assert (imported["requests"], imported["not_selected"], imported["time_resolution_ns"]) == (40, 20, 1_000_000)
     wrong = run("trace", log, "--log-format", "$msec $nothing")
     assert wrong.returncode == 2
-    assert "says nothing of the status" in wrong.stderr
+    assert "has no field for the status" in wrong.stderr
     assert "hint:" in wrong.stderr
 
 

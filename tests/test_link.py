@@ -284,12 +284,12 @@ def test_the_kernel_s_devices_are_gone_when_the_link_has_ended(network: str) -> 
 
 def test_what_the_kernel_cannot_do_is_refused(network: str) -> None:
     check = {
-        ("--delay", "exponential:15ms"): "no law of delay but a constant time",
-        ("--up-delay", "erlang:2:15ms"): "no law of delay but a constant time",
-        ("--lines", "2"): "one line, not one for each client",
-        ("--line-delay", "15ms"): "no delay that is drawn for each line",
-        ("--reorder",): "no packets that overtake others",
-        ("--rate", "500bit/s"): "no rate below 1 kbit/s",
+        ("--delay", "exponential:15ms"): "delay distributions other than a constant",
+        ("--up-delay", "erlang:2:15ms"): "delay distributions other than a constant",
+        ("--lines", "2"): "a separate line for each client",
+        ("--line-delay", "15ms"): "a delay drawn for each line",
+        ("--reorder",): "reordering",
+        ("--rate", "500bit/s"): "rates below 1 kbit/s",
         ("--seed", "2"): "--seed has no effect",
         ("--core", "0"): "--core has no effect",
         ("--lateness-limit", "2ms"): "--lateness-limit has no effect",

@@ -146,7 +146,7 @@ def test_a_search_finds_how_many_are_carried() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("http://127.0.0.1:1/a.m3u8", "--transport", "tcp"), "leave out --transport"),
+        (("http://127.0.0.1:1/a.m3u8", "--transport", "tcp"), "leave it out for HLS"),
         (("http://127.0.0.1:1/a.m3u8", "rtsp://127.0.0.1:1/a"), "a run each"),
         (("https://127.0.0.1:1/a.m3u8",), "over http:// only"),
         (("http://127.0.0.1:1/a", "--hls", "--buffer", "1s"), "raise --buffer"),

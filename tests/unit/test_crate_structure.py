@@ -29,7 +29,7 @@ STRANGERS = [("load", "server"), ("server", "load"), ("rtsp-server", "load"), ("
 ROOM_OF_THE_CRATE = "lib"
 """What lib.rs or main.rs itself defines and uses."""
 
-GROUND = {"access_log", "clock", "counters", "limits", "memory", "sandbox", "tls"}
+GROUND = {"access_log", "clock", "counters", "limits", "memory", "sandbox", "stderr", "tls", "watermark"}
 """The ground floor of the server: it uses nothing above it."""
 UPWARD = {("counters", ROOM_OF_THE_CRATE)}
 """An exported macro is at the root of its crate: the counters' table is one."""

@@ -9,7 +9,7 @@ use crate::replacement::Item;
 /// An admission policy. Each shard has its own, which sees every lookup.
 pub trait Admission: Send {
     /// Records a lookup, whether it hit or not.
-    fn asked(&mut self, identity: u64);
+    fn record_lookup(&mut self, identity: u64);
 
     /// Returns true if `candidate` may replace `victim`, the object that would be evicted first; `None` if nothing
     /// needs to be evicted.
@@ -37,7 +37,7 @@ pub const ADMISSIONS: &[AdmissionKind] = &[
     AdmissionKind { name: "all", summary: "everything", start: |_| Box::new(All) },
     AdmissionKind {
         name: "frequency",
-        summary: "what is asked for more often than what would go (TinyLFU)",
+        summary: "admits objects requested more often than the one to evict (TinyLFU)",
         start: |budget_bytes| Box::new(Frequency::new(budget_bytes)),
     },
 ];
@@ -51,7 +51,7 @@ pub fn admission_by_name(name: &str) -> Option<AdmissionKind> {
 struct All;
 
 impl Admission for All {
-    fn asked(&mut self, _: u64) {}
+    fn record_lookup(&mut self, _: u64) {}
 
     fn admits(&mut self, _: Item, _: Option<Item>) -> bool {
         true
@@ -98,7 +98,7 @@ impl Frequency {
 }
 
 impl Admission for Frequency {
-    fn asked(&mut self, identity: u64) {
+    fn record_lookup(&mut self, identity: u64) {
         let places = self.places(identity);
         for (row, place) in self.rows.iter_mut().zip(places) {
             row[place] = (row[place] + 1).min(COUNT_MAX);
@@ -126,8 +126,8 @@ mod tests {
     #[test]
     fn who_is_asked_for_more_gets_in() {
         let mut rule = Frequency::new(0);
-        (0..5).for_each(|_| rule.asked(1));
-        rule.asked(2);
+        (0..5).for_each(|_| rule.record_lookup(1));
+        rule.record_lookup(2);
         assert!(rule.admits(item(1), Some(item(2))));
         assert!(!rule.admits(item(2), Some(item(1))));
         assert!(!rule.admits(item(2), Some(item(2))), "a draw keeps who is there");
@@ -137,9 +137,9 @@ mod tests {
     #[test]
     fn old_fame_fades() {
         let mut rule = Frequency::new(0);
-        (0..100).for_each(|_| rule.asked(1));
-        (0..2 * REQUESTS_PER_COLUMN * COLUMNS_MIN).for_each(|other| rule.asked(1000 + other));
-        (0..14).for_each(|_| rule.asked(2));
+        (0..100).for_each(|_| rule.record_lookup(1));
+        (0..2 * REQUESTS_PER_COLUMN * COLUMNS_MIN).for_each(|other| rule.record_lookup(1000 + other));
+        (0..14).for_each(|_| rule.record_lookup(2));
         assert!(rule.admits(item(2), Some(item(1))));
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Chunks {
 
 impl Chunks {
     pub(crate) fn new(chunks: Vec<Arc<[u8]>>) -> Chunks {
-        Chunks::of(put_together(chunks).into_iter().map(SharedBytes::Heap).collect())
+        Chunks::of(coalesce(chunks).into_iter().map(SharedBytes::Heap).collect())
     }
 
     pub(crate) fn of(chunks: Vec<SharedBytes>) -> Chunks {
@@ -61,7 +61,7 @@ impl Chunks {
 }
 
 /// Merges neighbouring small chunks.
-fn put_together(chunks: Vec<Arc<[u8]>>) -> Vec<Arc<[u8]>> {
+fn coalesce(chunks: Vec<Arc<[u8]>>) -> Vec<Arc<[u8]>> {
     let (mut fewer, mut small) = (Vec::with_capacity(chunks.len()), Vec::new());
     let mut small_bytes = 0;
     for chunk in chunks {

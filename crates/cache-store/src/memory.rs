@@ -58,7 +58,7 @@ impl Memory {
 
     pub fn find(&self, key: &Key<'_>) -> Option<Arc<Object>> {
         let mut shard = self.shard(key.hash());
-        shard.admission.asked(identity(key.hash()));
+        shard.admission.record_lookup(identity(key.hash()));
         let slot = shard.find(self.hash(key.hash()), key.hash())?;
         let object =
             shard.slots[slot as usize].as_ref().filter(|object| object.is_named(key)).map(Arc::clone)?;
@@ -81,14 +81,14 @@ impl Memory {
             self.refused.fetch_add(1, Ordering::Relaxed);
             // Readers that follow the body in transit may continue with this object.
             self.reserve_regardless(bytes);
-            self.let_go(object);
+            self.retire(object);
             return false;
         }
         let mut shard = self.shard(hash);
         let replaced = shard.remove(self.hash(hash), hash, Departure::Removed);
         shard.insert(self.hash(hash), object, &self.hasher);
         drop(shard);
-        replaced.iter().for_each(|object| self.let_go(object));
+        replaced.iter().for_each(|object| self.retire(object));
         true
     }
 
@@ -109,13 +109,13 @@ impl Memory {
         // If `new` is larger, others are evicted for the difference, but not for the moment in which both exist.
         self.reserve(0, hash);
         self.reserve_regardless(old.memory_bytes());
-        self.let_go(old);
+        self.retire(old);
         true
     }
 
     pub fn remove(&self, hash: u128) -> Option<Arc<Object>> {
         let removed = self.shard(hash).remove(self.hash(hash), hash, Departure::Removed);
-        removed.iter().for_each(|object| self.let_go(object));
+        removed.iter().for_each(|object| self.retire(object));
         removed
     }
 
@@ -132,7 +132,7 @@ impl Memory {
                 }
                 let Some(evicted) = lock(&self.shards[index]).evict(&self.hasher) else { break };
                 self.evictions.fetch_add(1, Ordering::Relaxed);
-                self.let_go(&evicted);
+                self.retire(&evicted);
             }
         }
         if self.used_bytes.load(Ordering::Acquire) <= self.budget_bytes {
@@ -182,7 +182,7 @@ impl Memory {
     }
 
     /// `object` is no longer stored, but counts against the budget until its last reader is done.
-    fn let_go(&self, object: &Arc<Object>) {
+    fn retire(&self, object: &Arc<Object>) {
         // Only the caller has a reference, and nobody else can get one.
         if Arc::strong_count(object) == 1 {
             return self.release(object.memory_bytes());
@@ -257,7 +257,7 @@ impl Shard {
     fn remove(&mut self, seeded: u64, hash: u128, departure: Departure) -> Option<Arc<Object>> {
         let place = self.table.find_entry(seeded, |slot| hash_at(&self.slots, *slot) == hash).ok()?;
         let (slot, _) = place.remove();
-        self.policy.leave(slot, departure);
+        self.policy.removed(slot, departure);
         self.free.push(slot);
         self.slots[slot as usize].take()
     }

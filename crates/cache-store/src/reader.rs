@@ -52,7 +52,7 @@ impl Reader {
     #[must_use]
     pub fn within(mut self, start: u64, end: u64) -> Reader {
         (self.position, self.end) = (start, end);
-        self.tell();
+        self.report_position();
         self
     }
 
@@ -89,7 +89,7 @@ impl Reader {
             ReadStep::Bytes(slice) => {
                 let slice = slice.up_to(self.end - self.position);
                 self.position += slice.as_bytes().len() as u64;
-                self.tell();
+                self.report_position();
                 Next::Bytes(slice)
             }
             ReadStep::Pending => Next::Wait,
@@ -98,7 +98,7 @@ impl Reader {
         }
     }
 
-    fn tell(&self) {
+    fn report_position(&self) {
         if let Source::BusyObject(busy, place) = &self.source {
             busy.moved(*place, Some(self.position));
         }

@@ -45,7 +45,7 @@ pub fn simulate(requests: &[Request], policy: Kind, cache: &Cache) -> Misses {
     let mut misses = Misses::default();
     for request in requests {
         let (slot, identity) = (request.object, u64::from(request.object));
-        admission.asked(identity);
+        admission.record_lookup(identity);
         if residents.holds(slot) {
             policy.touch(slot);
             continue;
@@ -63,7 +63,7 @@ pub fn simulate(requests: &[Request], policy: Kind, cache: &Cache) -> Misses {
         }
         while residents.bytes + request.size_bytes > cache.budget_bytes {
             let Some(victim) = policy.choose() else { break };
-            policy.leave(victim, Departure::Evicted);
+            policy.removed(victim, Departure::Evicted);
             residents.remove(victim);
         }
         policy.insert(candidate);

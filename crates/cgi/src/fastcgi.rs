@@ -160,13 +160,13 @@ pub enum Ending {
 pub enum RecordError {
     #[error("the application does not speak version 1 of FastCGI")]
     Version,
-    #[error("a record is for a request that was never made")]
+    #[error("a record has the ID of an unknown request")]
     RequestId,
-    #[error("a record has a type that an application does not send")]
+    #[error("a record has a type that only servers send")]
     Type,
     #[error("the application's end of a request is malformed")]
     End,
-    #[error("the application sent more after the end of its answer")]
+    #[error("the application sent data after the end of its response")]
     AfterEnd,
 }
 

@@ -40,10 +40,10 @@ impl Variables {
 
 /// Why a connection cannot be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AskedError {
+pub enum RequestError {
     #[error("the server does not speak version 1 of FastCGI")]
     Version,
-    #[error("the server asks for several requests at once, or for another role than a responder's")]
+    #[error("the server multiplexes requests, or asks for a role other than responder")]
     Request,
     #[error("the variables of a request are malformed, or have more than {VARIABLES_BYTES_MAX} bytes")]
     Variables,
@@ -70,7 +70,7 @@ impl RequestReader {
     ///
     /// # Errors
     /// If they are none that can be answered.
-    pub fn read(&mut self, bytes: &[u8]) -> Result<Option<Request>, AskedError> {
+    pub fn read(&mut self, bytes: &[u8]) -> Result<Option<Request>, RequestError> {
         self.received.extend_from_slice(bytes);
         let mut start = 0;
         let outcome = loop {
@@ -115,9 +115,9 @@ fn take(
     pairs: &mut Vec<u8>,
     body_bytes_max: usize,
     record: &Record<'_>,
-) -> Result<bool, AskedError> {
+) -> Result<bool, RequestError> {
     if record.version != VERSION {
-        return Err(AskedError::Version);
+        return Err(RequestError::Version);
     }
     match (record.kind, record.content, request.as_mut()) {
         (BEGIN_REQUEST, [high, low, flags, ..], None) if [*high, *low] == RESPONDER.to_be_bytes() => {
@@ -127,25 +127,25 @@ fn take(
         }
         // Records about the connection itself: what they ask is not needed.
         (_, _, _) if record.id == 0 => {}
-        (_, _, Some(request)) if record.id != request.id => return Err(AskedError::Request),
+        (_, _, Some(request)) if record.id != request.id => return Err(RequestError::Request),
         (PARAMS, [], Some(request)) => {
-            request.variables = Variables(variables(pairs).ok_or(AskedError::Variables)?);
+            request.variables = Variables(variables(pairs).ok_or(RequestError::Variables)?);
         }
         (PARAMS, content, Some(_)) => {
             if pairs.len() + content.len() > VARIABLES_BYTES_MAX {
-                return Err(AskedError::Variables);
+                return Err(RequestError::Variables);
             }
             pairs.extend_from_slice(content);
         }
         (STDIN, [], Some(_)) => return Ok(true),
         (STDIN, content, Some(request)) => {
             if request.body.len() + content.len() > body_bytes_max {
-                return Err(AskedError::Body);
+                return Err(RequestError::Body);
             }
             request.body.extend_from_slice(content);
         }
         (ABORT_REQUEST, ..) => *request = None,
-        _ => return Err(AskedError::Request),
+        _ => return Err(RequestError::Request),
     }
     Ok(false)
 }
@@ -230,7 +230,7 @@ mod tests {
             assert_eq!((variables.value("DOCUMENT_ROOT").len(), variables.value("NONE")), (70_000, ""));
         }
         let mut reader = RequestReader::new(2);
-        assert_eq!(reader.read(&records), Err(AskedError::Body));
+        assert_eq!(reader.read(&records), Err(RequestError::Body));
     }
 
     #[test]
@@ -252,11 +252,14 @@ mod tests {
         let read = |bytes: &[u8]| RequestReader::new(9).read(bytes);
         let begin = |role: u8| [1, 1, 0, 1, 0, 8, 0, 0, 0, role, 1, 0, 0, 0, 0, 0];
         assert_eq!(read(&begin(1)), Ok(None));
-        assert_eq!(read(&begin(2)), Err(AskedError::Request));
-        assert_eq!(read(&[2, 1, 0, 1, 0, 0, 0, 0]), Err(AskedError::Version));
-        assert_eq!(read(&[begin(1), begin(1)].concat()), Err(AskedError::Request));
-        assert_eq!(read(&[&begin(1)[..], &[1, PARAMS, 0, 2, 0, 0, 0, 0]].concat()), Err(AskedError::Request));
+        assert_eq!(read(&begin(2)), Err(RequestError::Request));
+        assert_eq!(read(&[2, 1, 0, 1, 0, 0, 0, 0]), Err(RequestError::Version));
+        assert_eq!(read(&[begin(1), begin(1)].concat()), Err(RequestError::Request));
+        assert_eq!(
+            read(&[&begin(1)[..], &[1, PARAMS, 0, 2, 0, 0, 0, 0]].concat()),
+            Err(RequestError::Request)
+        );
         let short = [&begin(1)[..], &[1, PARAMS, 0, 1, 0, 2, 0, 0, 9, 9], &[1, PARAMS, 0, 1, 0, 0, 0, 0]];
-        assert_eq!(read(&short.concat()), Err(AskedError::Variables));
+        assert_eq!(read(&short.concat()), Err(RequestError::Variables));
     }
 }

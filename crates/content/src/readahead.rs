@@ -23,7 +23,7 @@ use crate::residency::Tester;
 const RETRY_AFTER: Duration = Duration::from_millis(2);
 
 /// The most ranges tested in one loop iteration, so that testing does not delay the loop's clients.
-const TRIES_PER_TURN: usize = 256;
+const TRIES_PER_ITERATION: usize = 256;
 
 /// After this time the advice is repeated.
 const ADVISE_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ impl Readahead {
             self.advised = Instant::now();
         }
         // When the advice is repeated, all ranges are tested; otherwise as many as one iteration allows.
-        let tries = if is_to_advise { usize::MAX } else { TRIES_PER_TURN };
+        let tries = if is_to_advise { usize::MAX } else { TRIES_PER_ITERATION };
         self.queue.try_each(tries, |job, waited| {
             let Job::Load(range) = job else { unreachable!("only ranges are submitted") };
             let arrived = tester.load_if_arrived(range).ok();

@@ -87,7 +87,7 @@ impl Precompressed {
     }
 
     /// Returns true if compressed copies are looked for beside a file of this type.
-    pub fn looks(self, media_type: &str) -> bool {
+    pub fn applies_to(self, media_type: &str) -> bool {
         match self {
             Precompressed::Auto => compresses(media_type),
             Precompressed::Always => true,

@@ -16,14 +16,14 @@ use sojourn_measure::site_pages::{self, SitePages};
 
 use crate::serve::options::values::size;
 
-/// Runs a program with less memory, a slower disk or a slower processor than the machine has.
+/// Run a program with less memory, a slower disk or a slower processor than the machine has.
 ///
 /// It runs in a control group of its own (version 1 or 2), which is removed when it ends. The next run, or
 /// --restore, undoes the changes of a run that was killed.
 #[derive(Args)]
 pub struct Options {
     #[command(flatten)]
-    pub surroundings: Surroundings,
+    pub confinement: ConfinementOptions,
     /// Undo what killed runs have left behind, and exit.
     #[arg(long, exclusive = true)]
     restore: bool,
@@ -34,8 +34,8 @@ pub struct Options {
 
 /// Limits on the processor time, memory and disk rates of a program.
 #[derive(Args)]
-#[command(next_help_heading = "Less than the machine has")]
-pub struct Surroundings {
+#[command(next_help_heading = "Confinement")]
+pub struct ConfinementOptions {
     /// Memory limit of the program and its descendants, including their share of the page cache: 64MiB; needs root
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory_limit: Option<usize>,
@@ -72,11 +72,11 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let Some((program, arguments)) = options.command.split_first() else { bail!("no program was named") };
+    let Some((program, arguments)) = options.command.split_first() else { bail!("no program given") };
     // From now on, a signal while the group is being created ends the program, and with it the group, once it has
     // started.
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
-    let confinement = options.surroundings.arrange()?;
+    let confinement = options.confinement.arrange()?;
     let mut command = Command::new(program);
     command.args(arguments);
     if let Some(confinement) = &confinement {
@@ -84,12 +84,12 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     }
     let mut child = command.spawn().with_context(|| format!("cannot start {program}"))?;
     let pid = Pid::from_child(&child);
-    thread::spawn(move || signals.forever().for_each(|signal| hand_on(pid, signal)));
+    thread::spawn(move || signals.forever().for_each(|signal| forward_signal(pid, signal)));
     Ok(ExitCode::from(code_of(child.wait()?) as u8))
 }
 
-impl Surroundings {
-    pub fn limit_something(&self) -> bool {
+impl ConfinementOptions {
+    pub fn is_limited(&self) -> bool {
         self.memory_limit.is_some() || self.disk_read_limit.is_some() || self.cpu_limit.is_some()
     }
 
@@ -110,7 +110,7 @@ impl Surroundings {
             let disk = disk_under(site).map_err(|reason| anyhow!(reason))?;
             limits.disk_read = Some((disk, rate as u64));
         }
-        if !self.limit_something() {
+        if !self.is_limited() {
             return Ok(None);
         }
         let name = format!("sojourn-{}", std::process::id());
@@ -126,17 +126,17 @@ impl Surroundings {
 fn drop_site(site: &Path) -> anyhow::Result<()> {
     let pages = SitePages::of(site)?;
     pages.drop_pages()?;
-    let left = pages.look()?.resident_bytes;
+    let left = pages.measure()?.resident_bytes;
     if left > 0 {
         let (site, of) = (site.display(), pages.bytes());
         eprintln!(
-            "{left} of {of} bytes of {site} remain in memory: somebody maps them, or it is no file system on a disk"
+            "{left} of {of} bytes of {site} remain in memory: a process maps them, or the file system is not on a disk"
         );
     }
     Ok(())
 }
 
-fn hand_on(pid: Pid, signal: i32) {
+fn forward_signal(pid: Pid, signal: i32) {
     // It may have ended already.
     let _ = kill_process(pid, if signal == SIGINT { Signal::INT } else { Signal::TERM });
 }
@@ -152,11 +152,11 @@ fn code_of(status: ExitStatus) -> i32 {
 /// Parses `0.25`.
 fn processors(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
-    number.ok_or_else(|| "a number of processors looks like 0.25".to_owned())
+    number.ok_or_else(|| "write a number of processors such as 0.25".to_owned())
 }
 
 /// Parses `20MiB/s`.
 fn rate(text: &str) -> Result<usize, String> {
-    let bytes = text.strip_suffix("/s").ok_or("a rate looks like 20MiB/s")?;
+    let bytes = text.strip_suffix("/s").ok_or("write a rate such as 20MiB/s")?;
     size(bytes)
 }

@@ -54,7 +54,7 @@ struct ArchitectureRow {
     summary: &'static str,
     /// True if `--workers` sets the number of processes, threads or loops.
     takes_workers: bool,
-    /// What shares a proxy's cache; null if it cannot run a proxy.
+    /// The processes that share a proxy's cache; null if it cannot run a proxy.
     proxy_cache_per: Option<&'static str>,
 }
 

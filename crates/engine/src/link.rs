@@ -22,10 +22,10 @@ use sojourn_load::duration;
 use sojourn_measure::Nanos;
 use sojourn_queueing::distribution::{Deterministic, Distribution, Erlang, Exponential};
 
-use crate::load::common::bit_rate;
+use crate::load::generator::bit_rate;
 
-const LINE: &str = "The line, in both directions";
-const ASYMMETRY: &str = "One direction, where it differs";
+const LINE: &str = "Line, both directions";
+const ASYMMETRY: &str = "Line, one direction";
 const CLIENTS: &str = "Clients";
 const MACHINE: &str = "Machine and result";
 
@@ -111,19 +111,19 @@ enum ShaperName {
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     options.network.holds(options.lines)?;
     match options.shaper {
-        ShaperName::User => carry(options, Emulator::new(options.link()).map_err(not_emulated)?),
+        ShaperName::User => run_carrier(options, Emulator::new(options.link()).map_err(not_emulated)?),
         ShaperName::Kernel => {
-            options.suits_the_kernel()?;
-            carry(options, Shaped::new(options.link()).map_err(not_shaped)?)
+            options.check_kernel_options()?;
+            run_carrier(options, Shaped::new(options.link()).map_err(not_shaped)?)
         }
     }
 }
 
-fn carry(options: &Options, mut carrier: impl Carrier) -> anyhow::Result<ExitCode> {
+fn run_carrier(options: &Options, mut carrier: impl Carrier) -> anyhow::Result<ExitCode> {
     if options.command.is_empty() {
         let (process, namespace) = (std::process::id(), carrier.namespace().raw());
         eprintln!(
-            "link up: the server is {}, clients are from {} on\n\
+            "link up: the server is {}, clients start at {}\n\
              hint: nsenter --net=/proc/{process}/fd/{namespace} COMMAND runs a command behind it",
             options.network.server(),
             options.network.client(0)
@@ -133,19 +133,19 @@ fn carry(options: &Options, mut carrier: impl Carrier) -> anyhow::Result<ExitCod
         let name = options.command.first().map(|name| name.to_string_lossy().into_owned());
         format!("cannot run {} behind the link", name.unwrap_or_default())
     })?;
-    let report = carrier.report().context("cannot tell what went over the link")?;
-    say(&report);
+    let report = carrier.report().context("cannot read the link's counters")?;
+    print_report(&report);
     write(options, &report)?;
     Ok(status.map_or(ExitCode::SUCCESS, |status| exit_code(status).into()))
 }
 
 impl Options {
     /// Rejects options that the kernel's shaper would ignore; the kernel itself reports what it cannot do.
-    fn suits_the_kernel(&self) -> anyhow::Result<()> {
+    fn check_kernel_options(&self) -> anyhow::Result<()> {
         let idle = [
-            ("--seed", self.seed.is_some(), "what it loses is its own choice"),
-            ("--core", self.core.is_some(), "it works where packets are sent and received"),
-            ("--lateness-limit", self.lateness_limit.is_some(), "it does not tell how late packets are"),
+            ("--seed", self.seed.is_some(), "the kernel draws losses from its own seed"),
+            ("--core", self.core.is_some(), "the kernel shapes on the cores that send and receive"),
+            ("--lateness-limit", self.lateness_limit.is_some(), "the kernel does not report lateness"),
         ];
         if let Some((option, _, why)) = idle.into_iter().find(|(_, is_given, _)| *is_given) {
             bail!(
@@ -184,7 +184,7 @@ impl Options {
 fn not_emulated(error: io::Error) -> anyhow::Error {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
-            not_up(error, "the kernel has no TUN devices: modprobe tun")
+            setup_error(error, "the kernel has no TUN devices: modprobe tun")
         }
         _ => not_made(error),
     }
@@ -193,7 +193,7 @@ fn not_emulated(error: io::Error) -> anyhow::Error {
 fn not_shaped(error: ShapingError) -> anyhow::Error {
     match error {
         ShapingError::System(error) => not_made(error),
-        error => not_up(error, "--shaper user does it in user space"),
+        error => setup_error(error, "--shaper user does it in user space"),
     }
 }
 
@@ -206,16 +206,16 @@ fn not_made(error: io::Error) -> anyhow::Error {
         Some(libc::EEXIST) => "another link has these addresses: choose another --network",
         _ => return anyhow::Error::new(error).context("cannot bring the link up"),
     };
-    not_up(error, hint)
+    setup_error(error, hint)
 }
 
-fn not_up(error: impl Display, hint: &str) -> anyhow::Error {
+fn setup_error(error: impl Display, hint: &str) -> anyhow::Error {
     anyhow::anyhow!("cannot bring the link up: {error}\nhint: {hint}")
 }
 
-fn say(report: &Report) {
-    say_of("up", &report.up);
-    say_of("down", &report.down);
+fn print_report(report: &Report) {
+    print_direction("up", &report.up);
+    print_direction("down", &report.down);
     if let (Some(true), Some(limit)) = (report.limited, report.lateness_limit_seconds) {
         eprintln!(
             "warning: the link itself was late (more than 1 % of packets by over {} ms): its delays are this \
@@ -225,19 +225,19 @@ fn say(report: &Report) {
     }
 }
 
-fn say_of(name: &str, way: &DirectionReport) {
-    let dropped = match (way.overflowed_packets, way.lost_packets) {
+fn print_direction(name: &str, direction: &DirectionReport) {
+    let dropped = match (direction.overflowed_packets, direction.lost_packets) {
         (Some(overflowed), Some(lost)) => format!("{overflowed} dropped by the queue, {lost} lost"),
-        _ => format!("{} dropped by the queue or lost", way.dropped_packets),
+        _ => format!("{} dropped by the queue or lost", direction.dropped_packets),
     };
-    let late = way.lateness_seconds.as_ref().map(|lateness| {
+    let late = direction.lateness_seconds.as_ref().map(|lateness| {
         let p99 = lateness.p99.map_or("-".into(), |p99| format!("{:.3} ms", p99 * 1e3));
         format!("; 99 % at most {p99} late")
     });
     eprintln!(
         "link {name}: {} packets, {} bytes delivered; {dropped}{}",
-        way.delivered_packets,
-        way.delivered_bytes,
+        direction.delivered_packets,
+        direction.delivered_bytes,
         late.unwrap_or_default()
     );
 }
@@ -261,7 +261,7 @@ fn law(text: &str) -> anyhow::Result<Distribution> {
             let stages = stages.parse().with_context(|| format!("{stages:?} is not a number of stages"))?;
             Erlang::new(seconds(mean)?, stages)?.into()
         }
-        _ => bail!("{text:?} is not a law such as 15ms, exponential:15ms or erlang:4:15ms"),
+        _ => bail!("{text:?} is not a delay such as 15ms, exponential:15ms or erlang:4:15ms"),
     })
 }
 

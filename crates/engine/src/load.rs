@@ -12,18 +12,17 @@ use sojourn_measure::Nanos;
 use sojourn_workload::web99::BITS_PER_SECOND;
 
 mod arrivals;
-pub mod common;
-mod progress;
+pub mod generator;
 mod requests;
 pub mod result;
 mod start;
 pub mod streams;
 mod text;
 
-use arrivals::{ArrivalOptions, Coming};
-use common::Common;
+use arrivals::{ArrivalOptions, ResolvedArrivals};
+use generator::GeneratorOptions;
 use requests::{Preset, RequestOptions};
-use result::Shows;
+use result::FigureSet;
 
 /// Load a server: a closed loop of clients, or an open loop of arrivals at a rate.
 ///
@@ -79,7 +78,7 @@ pub struct Options {
     #[command(flatten)]
     requests: RequestOptions,
     #[command(flatten)]
-    common: Common,
+    generator: GeneratorOptions,
 }
 
 struct Defaults {
@@ -88,7 +87,7 @@ struct Defaults {
     think: Think,
     warm_up: Nanos,
     duration: Nanos,
-    shows: Shows,
+    shows: FigureSet,
 }
 
 /// In SPECweb99, 70 % of requests use connections with ten requests on average.
@@ -103,7 +102,7 @@ impl Defaults {
             think: Think::AfterAnswer(Distribution::NONE),
             warm_up: Nanos(SECOND),
             duration: Nanos(10 * SECOND),
-            shows: Shows::Ours,
+            shows: FigureSet::Ours,
         };
         match preset {
             None => plain,
@@ -111,7 +110,7 @@ impl Defaults {
                 version: Version::Http10,
                 connections: Connections::Close,
                 duration: Nanos(webstone::RUN_SECONDS_MIN * SECOND),
-                shows: Shows::WebStone,
+                shows: FigureSet::WebStone,
                 ..plain
             },
             // The warm-up and measured time of SPECweb99.
@@ -129,42 +128,44 @@ impl Defaults {
 /// Adds the schemas of what loads and replays print.
 pub fn add_schemas(generator: &mut SchemaGenerator) {
     generator.subschema_for::<result::Printed<'static>>();
-    generator.subschema_for::<progress::Line<'static>>();
+    generator.subschema_for::<result::ProgressLine<'static>>();
     generator.subschema_for::<streams::Printed<'static>>();
     generator.subschema_for::<streams::ProgressLine<'static>>();
 }
 
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let Options { url, arrivals: who, requests: what, common } = options;
+    let Options { url, arrivals: who, requests: what, generator } = options;
     let defaults = Defaults::of(what.preset);
     let target = Target::resolve(url)?;
-    let (connections, version) = (common.connections(defaults.connections), common.version(defaults.version));
+    let (connections, version) =
+        (generator.connections(defaults.connections), generator.version(defaults.version));
     let (catalogue, requests) =
         what.requests(&target, version, connections, who.clients(), who.think_shape()?)?;
-    let Coming { arrivals, mut schedule, stop } = who.coming(defaults.warm_up, defaults.duration)?;
+    let ResolvedArrivals { arrivals, mut schedule, stop } =
+        who.resolve(defaults.warm_up, defaults.duration)?;
     if let Requests::Scenario(scenario) = &requests {
-        ensure!(!common.verifies(), "--verify: what answers contain is checked by the scenario");
+        ensure!(!generator.verifies(), "--verify: what answers contain is checked by the scenario");
         // Arrivals are iterations.
         schedule.scale_offered(scenario.mean_requests());
     }
-    let tls = common.tls(&target)?;
-    common.run(
+    let tls = generator.tls(&target)?;
+    generator.run(
         "load",
         Plan {
             target,
             arrivals,
             requests,
             think: who.think()?.unwrap_or(defaults.think),
-            catalogue: common.verified(catalogue),
+            catalogue: generator.verified(catalogue),
             connections,
             tls,
-            transport: Transport { pipeline: what.pipeline(), ramp: who.ramp, ..common.transport() },
+            transport: Transport { pipeline: what.pipeline(), ramp: who.ramp, ..generator.transport() },
             schedule,
             stop,
-            limits: common.limits(),
-            waiting: common.waiting(),
-            observe: common.observe(),
-            seed: common.seed,
+            limits: generator.limits(),
+            waiting: generator.waiting(),
+            observe: generator.observe(),
+            seed: generator.seed,
         },
         defaults.shows,
         what.users_file.as_deref(),

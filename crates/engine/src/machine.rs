@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use sojourn_measure::machine::Machine;
 
-/// Describes the machine: processor, caches, kernel and its settings.
+/// Describe the machine: processor, caches, kernel and its settings.
 #[derive(Args)]
 pub struct Options {
     /// The only format.

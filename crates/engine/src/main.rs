@@ -55,14 +55,14 @@ enum Command {
     Proxy(Box<proxy::Options>),
     Replay(Box<replay::Options>),
     Scenario(scenario::Options),
-    Still(virtual_time::Options),
+    VirtualTime(virtual_time::Options),
     Stream(Box<stream::Options>),
     Web99(web99::Options),
 }
 
 fn main() -> ExitCode {
     let mut words: Vec<OsString> = std::env::args_os().collect();
-    if load::streams::are_meant(&words) {
+    if load::streams::is_streaming(&words) {
         words[1] = "load-streams".into();
     }
     match run(&words) {
@@ -101,7 +101,7 @@ fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
         Command::Proxy(options) => proxy::run(&options, &command, words),
         Command::Replay(options) => replay::run(&options),
         Command::Scenario(options) => scenario::run(&options),
-        Command::Still(options) => virtual_time::run(&options),
+        Command::VirtualTime(options) => virtual_time::run(&options),
         Command::Stream(options) => stream::run(&options, words),
         Command::Web99(options) => web99::run(&options),
     }

@@ -15,9 +15,9 @@ use sojourn_measure::machine::Machine;
 use sojourn_measure::memory::{self, HugePages, Kernel, Memory, Sweep};
 use sojourn_measure::{Nanos, Reading, affinity};
 
-use crate::load::common::interrupt_flag;
+use crate::load::generator::interrupt_flag;
 
-/// Measures memory bandwidth over working sets and strides by extended copy transfer.
+/// Measure memory bandwidth over working sets and strides by extended copy transfer.
 #[derive(Args)]
 pub struct Options {
     /// The operation on each word.
@@ -126,7 +126,9 @@ fn teams(order: &[usize], counts: &[usize]) -> anyhow::Result<Vec<Vec<usize>>> {
     let team = |&count: &usize| {
         let members = order.get(..count).filter(|members| !members.is_empty());
         let usable = order.len();
-        members.map(<[usize]>::to_vec).with_context(|| format!("{count} cores of {usable} that may be used"))
+        members
+            .map(<[usize]>::to_vec)
+            .with_context(|| format!("{count} cores are more than the {usable} available"))
     };
     counts.iter().map(team).collect()
 }
@@ -134,14 +136,14 @@ fn teams(order: &[usize], counts: &[usize]) -> anyhow::Result<Vec<Vec<usize>>> {
 fn kernel(text: &str) -> Result<Kernel, String> {
     let names = Kernel::ALL.map(Kernel::name).join(", ");
     let found = Kernel::ALL.into_iter().find(|kernel| kernel.name() == text);
-    found.ok_or_else(|| format!("there is no such kernel: use {names}"))
+    found.ok_or_else(|| format!("unknown kernel: use {names}"))
 }
 
 fn huge_pages(text: &str) -> Result<HugePages, String> {
     match text {
         "off" => Ok(HugePages::Off),
         "on" => Ok(HugePages::On),
-        _ => Err("huge pages are on or off".to_owned()),
+        _ => Err("use on or off".to_owned()),
     }
 }
 
@@ -152,7 +154,7 @@ mod tests {
     #[test]
     fn teams_grow_along_the_order() {
         assert_eq!(teams(&[3, 2, 1], &[1, 3]).unwrap(), [vec![3], vec![3, 2, 1]]);
-        assert!(teams(&[3], &[2]).unwrap_err().to_string().contains("2 cores of 1"));
+        assert!(teams(&[3], &[2]).unwrap_err().to_string().contains("2 cores are more than the 1 available"));
         assert!(teams(&[3], &[0]).is_err());
     }
 

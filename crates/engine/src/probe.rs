@@ -19,10 +19,10 @@ use sojourn_measure::machine::Machine;
 use sojourn_measure::probe::{Column, Group, Probe, Sample, Target, listening_on};
 use sojourn_measure::{Nanos, Reading, affinity, clock};
 
-use crate::confine::Surroundings;
-use crate::load::common::interrupt_flag;
+use crate::confine::ConfinementOptions;
+use crate::load::generator::interrupt_flag;
 
-/// Samples what processes use.
+/// Sample the resource use of processes.
 #[derive(Args)]
 pub struct Options {
     /// This process and its descendants; repeatable.
@@ -50,7 +50,7 @@ pub struct Options {
     #[arg(long)]
     core: Option<usize>,
     #[command(flatten)]
-    surroundings: Surroundings,
+    confinement: ConfinementOptions,
     /// The only format.
     #[arg(long, value_parser = ["json"], default_value = "json")]
     format: String,
@@ -69,14 +69,14 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.interval < INTERVAL_MIN {
         bail!("an interval below {} ms would measure the probe itself", INTERVAL_MIN.0 / 1_000_000);
     }
-    let surroundings = &options.surroundings;
-    if options.command.is_empty() && surroundings.limit_something() {
-        bail!("only what the probe starts can be given less\nhint: give the command after --");
+    let confinement = &options.confinement;
+    if options.command.is_empty() && confinement.is_limited() {
+        bail!("limits apply only to a command that the probe starts\nhint: give the command after --");
     }
     // Interruptible before the group is created, so that the changes are undone.
     let interrupted = interrupt_flag()?;
     // A running server keeps its pages.
-    let confinement = if options.command.is_empty() { None } else { surroundings.arrange()? };
+    let confinement = if options.command.is_empty() { None } else { confinement.arrange()? };
     let mut started = start(&options.command, confinement.as_ref())?;
     let group = confinement.as_ref().and_then(|confinement| confinement.groups().first());
     let outcome = watch(options, started.as_mut(), group, &interrupted);
@@ -111,7 +111,7 @@ fn watch(
     let target = Target {
         pids: pids(options, started.as_deref())?,
         cgroup: options.cgroup.as_ref().or(group).cloned(),
-        site: options.surroundings.site.clone(),
+        site: options.confinement.site.clone(),
         port: options.port,
         core: options.observe_core,
     };
@@ -146,7 +146,7 @@ fn pids(options: &Options, started: Option<&Child>) -> anyhow::Result<Vec<u32>> 
     let mut pids = options.pid.clone();
     if let Some(&pid) = pids.iter().find(|&&pid| !exists(pid)) {
         bail!(
-            "there is no process {pid} that we may see\nhint: /proc may hide those of others (hidepid): run as its user or as root"
+            "process {pid} does not exist or is not visible\nhint: /proc may hide other users' processes (hidepid): run as its user or as root"
         );
     }
     pids.extend(started.map(Child::id));
@@ -155,7 +155,7 @@ fn pids(options: &Options, started: Option<&Child>) -> anyhow::Result<Vec<u32>> 
         let listeners = listening_on(port)?;
         if listeners.is_empty() && pids.is_empty() {
             bail!(
-                "nobody whom we may look at listens on port {port}\nhint: start the server first, or run as its user"
+                "no visible process listens on port {port}\nhint: start the server first, or run as its user"
             );
         }
         pids.extend(listeners);
@@ -171,7 +171,7 @@ fn pids(options: &Options, started: Option<&Child>) -> anyhow::Result<Vec<u32>> 
 fn group(text: &str) -> Result<Group, String> {
     let names = Group::ALL.map(Group::name).join(", ");
     let found = Group::ALL.into_iter().find(|group| group.name() == text);
-    found.ok_or_else(|| format!("there are no such sources: use {names}"))
+    found.ok_or_else(|| format!("unknown source: use {names}"))
 }
 
 fn start(command: &[String], confinement: Option<&Confinement>) -> anyhow::Result<Option<Child>> {

@@ -17,8 +17,8 @@ use sojourn_workload::{
     trace_file::{Head, Index, IndexedTrace},
 };
 
-use crate::load::common::Common;
-use crate::load::result::Shows;
+use crate::load::generator::GeneratorOptions;
+use crate::load::result::FigureSet;
 use stored::Stored;
 
 /// Replay the sessions of a log or trace, as logged or at rising rates.
@@ -104,7 +104,7 @@ pub struct Options {
     #[arg(short = 'H', long = "header", value_name = "FIELD")]
     header: Vec<String>,
     #[command(flatten)]
-    common: Common,
+    generator: GeneratorOptions,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -128,17 +128,19 @@ const REPLAY_MARGIN: Nanos = Nanos(1_000_000_000);
 
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let target = Target::resolve(&options.url)?;
-    let common = &options.common;
+    let generator = &options.generator;
     ensure!(
         options.think_scale.is_finite() && options.think_scale >= 0.0,
         "--think-scale must not be negative"
     );
     let mut trace = Stored::open(&options.trace, options.failed == FailedName::Skip)?;
     let head = trace.head();
-    ensure!(head.requests > 0, "{}: the trace holds no request that is to be sent", options.trace.display());
-    let connections = common.connections(Connections::KeepAlive);
-    let form =
-        Form { fields: &options.header, ..Form::get(&target, common.version(Version::Http11), connections) };
+    ensure!(head.requests > 0, "{}: the trace contains no requests to send", options.trace.display());
+    let connections = generator.connections(Connections::KeepAlive);
+    let form = Form {
+        fields: &options.header,
+        ..Form::get(&target, generator.version(Version::Http11), connections)
+    };
     form.check()?;
     let catalogue = Catalogue::trace(&form, trace.documents(), &options.replayed()?);
     let (schedule, (arrivals, reading)) = match options.scale {
@@ -162,24 +164,24 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         Some(_) => StopRule::Answered,
         None => StopRule::ScheduleEnd,
     };
-    let tls = common.tls(&target)?;
+    let tls = generator.tls(&target)?;
     let plan = Plan {
         target,
         arrivals: Arrivals::Logged(Box::new(arrivals)),
         requests: Requests::Logged { think_scale: options.think_scale },
         think: Think::AfterAnswer(Distribution::NONE),
-        catalogue: common.verified(catalogue),
+        catalogue: generator.verified(catalogue),
         connections,
         tls,
-        transport: common.transport(),
+        transport: generator.transport(),
         schedule,
         stop,
-        limits: Limits { target_p95: Some(options.target_p95), ..common.limits() },
-        waiting: common.waiting(),
-        observe: common.observe(),
-        seed: common.seed,
+        limits: Limits { target_p95: Some(options.target_p95), ..generator.limits() },
+        waiting: generator.waiting(),
+        observe: generator.observe(),
+        seed: generator.seed,
     };
-    let code = common.run("replay", plan, Shows::Ours, None)?;
+    let code = generator.run("replay", plan, FigureSet::Ours, None)?;
     Ok(match reading.end() {
         Ok(()) => code,
         Err(error) => {
@@ -215,7 +217,7 @@ impl Options {
         let host = self.host_field.clone().unwrap_or(usual_host);
         ensure!(
             self.allow_methods.is_empty() || paths == Paths::Original,
-            "--allow-methods is of the log's own paths\nhint: give --paths original, too"
+            "--allow-methods works with the log's own paths only\nhint: add --paths original"
         );
         let read = |path: &PathBuf| fs::read(path).with_context(|| path.display().to_string());
         Ok(Replayed {
@@ -242,7 +244,11 @@ impl Options {
     fn replay_schedule(&self, head: Head, span: Nanos) -> anyhow::Result<Schedule> {
         let settle = self.settle.unwrap_or(Nanos::ZERO);
         let measured = self.duration.unwrap_or(span + REPLAY_MARGIN - settle);
-        ensure!(measured > Nanos::ZERO, "--settle leaves nothing of a replay of {:.1} s", span.seconds());
+        ensure!(
+            measured > Nanos::ZERO,
+            "--settle leaves nothing to measure of a replay of {:.1} s",
+            span.seconds()
+        );
         let rate = (span > Nanos::ZERO).then(|| f64::from(head.requests) / span.seconds());
         Ok(Schedule::single(settle, measured, rate))
     }
@@ -255,6 +261,6 @@ impl Options {
 
     fn staircase(&self) -> Staircase {
         let settle = self.settle.unwrap_or(STAIRCASE_SETTLE);
-        Staircase::in_steps(&self.rate, self.step.0, settle.0, self.think_scale, self.common.seed)
+        Staircase::in_steps(&self.rate, self.step.0, settle.0, self.think_scale, self.generator.seed)
     }
 }

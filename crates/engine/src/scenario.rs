@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context;
 use clap::Args;
-use sojourn_load::{Connections, Form, Scenario, Shape, Surroundings, Target, Version};
+use sojourn_load::{Connections, Form, Scenario, ScenarioInputs, Shape, Target, Version};
 
 use crate::text_file;
 
@@ -34,7 +34,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let Options { file: path, url, .. } = options;
     let shown = || path.display().to_string();
     let folder = path.parent().unwrap_or(Path::new(""));
-    let surroundings = Surroundings {
+    let inputs = ScenarioInputs {
         read_file: &|name| fs::read(folder.join(name)).map_err(|error| error.to_string()),
         environment: &|name| env::var(name).ok(),
         think_shape: Shape::Exponential,
@@ -46,8 +46,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         absolute(&beside).unwrap_or(beside).display().to_string()
     };
     let text = text_file::read(path).with_context(shown)?;
-    let (scenario, warnings) =
-        Scenario::in_full(&form, &text, &surroundings, &renamed).with_context(shown)?;
+    let (scenario, warnings) = Scenario::in_full(&form, &text, &inputs, &renamed).with_context(shown)?;
     warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     let mut output = io::stdout().lock();
     serde_json::to_writer_pretty(&mut output, &scenario)?;

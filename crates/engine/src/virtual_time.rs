@@ -1,4 +1,4 @@
-//! `sojourn-engine still`: runs a program in virtual time, for `sojourn misses`.
+//! `sojourn-engine virtual-time`: runs a program in virtual time, for `sojourn misses`.
 
 use std::io::{self, Write};
 use std::process::{Command, ExitCode, Stdio};
@@ -12,7 +12,7 @@ use sojourn_measure::virtual_time::{self, VirtualTime};
 
 use crate::serve::options::values::duration;
 
-/// Runs a program under valgrind in virtual time: clocks stand still, random numbers repeat, timeouts do not expire.
+/// Run a program under valgrind in virtual time: clocks stand still, random numbers repeat, timeouts do not expire.
 #[derive(Args)]
 pub struct Options {
     /// The core for all its threads.
@@ -29,13 +29,13 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let Some((program, arguments)) = options.command.split_first() else { bail!("no program was named") };
+    let Some((program, arguments)) = options.command.split_first() else { bail!("no program given") };
     let held = VirtualTime::new(options.steps)?;
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let asked = held.clone();
     thread::spawn(move || signals.forever().for_each(|_| asked.abort()));
     if let Err(error) = virtual_time::take_turns(options.core) {
-        eprintln!("threads do not take turns in the same order: {error}");
+        eprintln!("warning: threads may run in a different order each time: {error}");
     }
     let mut command = Command::new(program);
     if options.steps {
@@ -44,7 +44,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         thread::spawn(move || step(&stepped));
     }
     let code = virtual_time::run(command.args(arguments), &held)
-        .with_context(|| format!("cannot hold {program} still"))?;
+        .with_context(|| format!("cannot run {program} in virtual time"))?;
     Ok(ExitCode::from(code as u8))
 }
 
@@ -55,7 +55,7 @@ fn step(held: &VirtualTime) {
         let time = match duration(&line) {
             Ok(time) => time,
             Err(fault) => {
-                eprintln!("{line:?} is no time that could pass: {fault}");
+                eprintln!("cannot advance the time by {line:?}: {fault}");
                 break;
             }
         };

@@ -23,7 +23,7 @@ use crate::report::{DirectionReport, Report, Shaper};
 use crate::tun::{PACKET_BYTES_MAX, Tun};
 
 /// Packets read from one side before due packets are delivered and the other side is read.
-const PACKETS_PER_TURN: usize = 64;
+const PACKETS_PER_ITERATION: usize = 64;
 
 /// The most packets in transit in one direction (1.5 GB of the longest); more are dropped as if the queue were full.
 const FLYING_PACKETS_MAX: usize = 1_000_000;
@@ -212,7 +212,7 @@ impl Carriage {
     /// Reads packets from the kernel into the lines.
     fn take_all(&mut self) -> io::Result<()> {
         let mut packet = [0; PACKET_BYTES_MAX];
-        for _ in 0..PACKETS_PER_TURN {
+        for _ in 0..PACKETS_PER_ITERATION {
             let Some(count) = self.from.receive(&mut packet)? else { break };
             self.take(clock::now(), &packet[..count]);
         }

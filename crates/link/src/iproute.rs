@@ -20,7 +20,7 @@ const ABSENCES: [&str; 5] = [
 #[derive(Debug, Error)]
 pub enum ShapingError {
     /// The kernel or program does not support it.
-    #[error("the kernel's shaper has {0}")]
+    #[error("the kernel's shaper does not support {0}")]
     Unsupported(&'static str),
     /// A program of iproute2 is missing.
     #[error("{0} is not installed (Debian's package is iproute2)")]
@@ -72,7 +72,7 @@ fn refusal(words: &str, said: &str, thing: &str) -> ShapingError {
 mod tests {
     use super::*;
 
-    fn said(said: &str) -> String {
+    fn output_of(said: &str) -> String {
         refusal("tc qdisc add", said, "netem queueing discipline").to_string()
     }
 
@@ -83,9 +83,9 @@ mod tests {
             "Unknown qdisc \"netem\", hence option \"limit\" is unparsable",
             "RTNETLINK answers: No such file or directory",
         ] {
-            assert_eq!(said(absence), "this kernel has no netem queueing discipline", "{absence}");
+            assert_eq!(output_of(absence), "this kernel has no netem queueing discipline", "{absence}");
         }
-        assert_eq!(said("Error: Exclusivity flag on."), "tc qdisc add: Error: Exclusivity flag on.");
+        assert_eq!(output_of("Error: Exclusivity flag on."), "tc qdisc add: Error: Exclusivity flag on.");
     }
 
     #[test]

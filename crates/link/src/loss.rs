@@ -19,7 +19,9 @@ pub enum Loss {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0:?} is not a loss such as 0.1%, or bursts:0.1%,30% (turning bad, turning good again)")]
+#[error(
+    "{0:?} is not a loss such as 0.1%, or bursts:0.1%,30% (the probabilities that a burst starts, and ends)"
+)]
 pub struct LossError(String);
 
 impl Loss {

@@ -37,7 +37,7 @@ impl Netlink {
             body.extend_from_slice(&kind.to_ne_bytes());
             body.extend_from_slice(&address.octets());
         }
-        self.ask(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &body)
+        self.request(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &body)
     }
 
     /// Brings `interface` up with a transmit queue of `queue_packets`.
@@ -51,7 +51,7 @@ impl Netlink {
         body.extend_from_slice(&8_u16.to_ne_bytes());
         body.extend_from_slice(&libc::IFLA_TXQLEN.to_ne_bytes());
         body.extend_from_slice(&queue_packets.to_ne_bytes());
-        self.ask(libc::RTM_NEWLINK, 0, &body)
+        self.request(libc::RTM_NEWLINK, 0, &body)
     }
 
     /// Deletes `interface`; of a veth pair, both ends.
@@ -60,10 +60,10 @@ impl Netlink {
         let mut body = vec![0_u8; 4];
         body.extend_from_slice(&interface.to_ne_bytes());
         body.extend_from_slice(&[0; 8]);
-        self.ask(libc::RTM_DELLINK, 0, &body)
+        self.request(libc::RTM_DELLINK, 0, &body)
     }
 
-    fn ask(&self, kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<()> {
+    fn request(&self, kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<()> {
         let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
         message.extend_from_slice(&((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
         message.extend_from_slice(&kind.to_ne_bytes());

@@ -22,7 +22,7 @@ pub struct Network {
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NetworkError {
-    #[error("{0:?} is not a network such as 10.77.0.0/16, from /8 to /30, its host bits zero")]
+    #[error("{0:?} is not a network such as 10.77.0.0/16, with a prefix from /8 to /30 and host bits zero")]
     NotANetwork(String),
     #[error("a network of /{prefix} has {room} addresses for clients, not {lines}")]
     TooSmall {

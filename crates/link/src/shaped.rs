@@ -50,10 +50,10 @@ impl Shaped {
     /// [`ShapingError::Unsupported`] if the kernel cannot emulate the link; nothing has been created then.
     pub fn new(link: Link) -> Result<Shaped, ShapingError> {
         if link.lines != 1 {
-            return Err(ShapingError::Unsupported("one line, not one for each client"));
+            return Err(ShapingError::Unsupported("a separate line for each client"));
         }
         if link.line_delay.is_some() {
-            return Err(ShapingError::Unsupported("no delay that is drawn for each line"));
+            return Err(ShapingError::Unsupported("a delay drawn for each line"));
         }
         let (up, down) = (Discipline::of(&link.up)?, Discipline::of(&link.down)?);
         let namespace = Namespace::create()?;

@@ -47,15 +47,15 @@ impl Discipline {
     /// The discipline for `line`.
     pub fn of(line: &Line) -> Result<Discipline, ShapingError> {
         if line.reorders {
-            return Err(ShapingError::Unsupported("no packets that overtake others"));
+            return Err(ShapingError::Unsupported("reordering"));
         }
         if line.rate.is_some_and(|rate| rate < RATE_BITS_PER_SECOND_MIN) {
-            return Err(ShapingError::Unsupported("no rate below 1 kbit/s"));
+            return Err(ShapingError::Unsupported("rates below 1 kbit/s"));
         }
         let delay_seconds = match &line.delay {
             None => 0.0,
             Some(Distribution::Deterministic(time)) => time.mean(),
-            Some(_) => return Err(ShapingError::Unsupported("no law of delay but a constant time")),
+            Some(_) => return Err(ShapingError::Unsupported("delay distributions other than a constant")),
         };
         let is_plain = delay_seconds == 0.0 && line.loss.mean() == 0.0;
         Ok(match line.rate {
@@ -162,7 +162,7 @@ impl Counts {
     pub fn read(json: &str) -> io::Result<Counts> {
         let all: Vec<Shown> = serde_json::from_str(json)?;
         let root = all.iter().find(|each| each.root);
-        Ok(root.ok_or_else(|| io::Error::other("tc shows no queueing discipline of the link"))?.counts)
+        Ok(root.ok_or_else(|| io::Error::other("tc shows no queueing discipline for the link"))?.counts)
     }
 }
 
@@ -238,12 +238,12 @@ mod tests {
         let plain = line(Some(1e6), 0.015, Loss::Never);
         let check = |line: Line, expected: &str| {
             let said = Discipline::of(&line).unwrap_err().to_string();
-            assert_eq!(said, format!("the kernel's shaper has {expected}"));
+            assert_eq!(said, format!("the kernel's shaper does not support {expected}"));
         };
-        check(Line { reorders: true, ..plain.clone() }, "no packets that overtake others");
-        check(Line { rate: Some(999.0), ..plain.clone() }, "no rate below 1 kbit/s");
+        check(Line { reorders: true, ..plain.clone() }, "reordering");
+        check(Line { rate: Some(999.0), ..plain.clone() }, "rates below 1 kbit/s");
         let delay = Some(Exponential::new(0.015).unwrap().into());
-        check(Line { delay, ..plain }, "no law of delay but a constant time");
+        check(Line { delay, ..plain }, "delay distributions other than a constant");
     }
 
     #[test]

@@ -32,8 +32,8 @@ pub use http::{Cause, Form, FormError, Target, TargetError, Tls, TlsError, Trust
 pub use plan::{
     Answer, ArrivalProcess, Arrivals, Catalogue, Connections, Count, Distribution, Failed, FilelistError,
     GENERATED, Host, KeptUser, Limits, LoggedVisit, Next, Observe, PIPELINE_MAX, Paths, Pick, Plan, Replayed,
-    Requests, STREAMS_MAX, Scenario, ScenarioError, Schedule, ScheduleError, Segment, SessionFileError,
-    Shape, Step, StopRule, Surroundings, Think, Transport, User, Waiting, WalkError, duration, is_har,
+    Requests, STREAMS_MAX, Scenario, ScenarioError, ScenarioInputs, Schedule, ScheduleError, Segment,
+    SessionFileError, Shape, Step, StopRule, Think, Transport, User, Waiting, WalkError, duration, is_har,
     parse_rate, parse_schedule, scenario_schemas,
 };
 pub use runtime::{RunError, TIMER_SLACK_MAX, timestamps};

@@ -15,7 +15,7 @@ pub fn allowed_cores() -> io::Result<Vec<usize>> {
 /// Online cores in ascending order, including those this process may not use.
 pub fn online_cores() -> io::Result<Vec<usize>> {
     const PATH: &str = "/sys/devices/system/cpu/online";
-    core_list(&proc_file::read(PATH)?).ok_or_else(|| proc_file::lacks(PATH, "list of cores"))
+    core_list(&proc_file::read(PATH)?).ok_or_else(|| proc_file::missing_entry(PATH, "list of cores"))
 }
 
 /// Parses the kernel's list format, such as `0-3,8`.

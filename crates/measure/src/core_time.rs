@@ -33,7 +33,7 @@ impl CoreTime {
         let name = core.map_or("cpu".to_owned(), |core| format!("cpu{core}"));
         let text = proc_file::read(PATH)?;
         let line = text.lines().find(|line| line.split(' ').next() == Some(&name));
-        line.and_then(parse).ok_or_else(|| proc_file::lacks(PATH, &name))
+        line.and_then(parse).ok_or_else(|| proc_file::missing_entry(PATH, &name))
     }
 
     pub fn total(&self) -> u64 {

@@ -93,7 +93,7 @@ impl CoreUse {
 
 fn parsed(field: Option<&str>, path: &Path, core: usize) -> io::Result<Nanos> {
     let nanos = field.and_then(|field| field.parse().ok());
-    nanos.map(Nanos).ok_or_else(|| proc_file::lacks(&path.to_string_lossy(), &format!("core {core}")))
+    nanos.map(Nanos).ok_or_else(|| proc_file::missing_entry(&path.to_string_lossy(), &format!("core {core}")))
 }
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ fn processor() -> Reading<String> {
     // Arm's kernels give the model only as numbers.
     let name = |text: String| {
         let of = |key: &str| text.lines().find_map(|line| value(line, key, ':')).map(str::to_owned);
-        of("model name").or_else(|| of("CPU part")).ok_or("/proc/cpuinfo holds no model name")
+        of("model name").or_else(|| of("CPU part")).ok_or("/proc/cpuinfo has no model name")
     };
     cpu_info().and_then(name)
 }
@@ -102,7 +102,7 @@ fn processor() -> Reading<String> {
 fn operating_system() -> Reading<String> {
     let name = |text: String| {
         let name = text.lines().find_map(|line| value(line, "PRETTY_NAME", '='));
-        name.map(|name| name.trim_matches('"').to_owned()).ok_or("/etc/os-release holds no PRETTY_NAME")
+        name.map(|name| name.trim_matches('"').to_owned()).ok_or("/etc/os-release has no PRETTY_NAME")
     };
     Reading::from(proc_file::read("/etc/os-release")).and_then(name)
 }
@@ -118,7 +118,7 @@ pub(crate) fn memory_bytes() -> Reading<u64> {
     let total = |text: String| {
         let kibibytes = text.lines().find_map(|line| value(line, "MemTotal", ':')?.strip_suffix(" kB"));
         let kibibytes = kibibytes.and_then(|number| number.trim().parse::<u64>().ok());
-        kibibytes.map(|number| number << 10).ok_or("/proc/meminfo holds no MemTotal")
+        kibibytes.map(|number| number << 10).ok_or("/proc/meminfo has no MemTotal")
     };
     Reading::from(proc_file::read("/proc/meminfo")).and_then(total)
 }
@@ -149,13 +149,17 @@ fn hypervisor() -> Reading<String> {
     /// The CPUID leaf of the hypervisor, whose registers hold its signature.
     const SIGNATURE: u32 = 0x4000_0000;
     if cpu_info().value().is_none_or(|text| !is_virtualised(text)) {
-        return Reading::unavailable("the processor does not say that there is one");
+        return Reading::unavailable("the processor reports no hypervisor");
     }
     let answer = std::arch::x86_64::__cpuid(SIGNATURE);
     let bytes: Vec<u8> =
         [answer.ebx, answer.ecx, answer.edx].iter().flat_map(|part| part.to_le_bytes()).collect();
     let name = String::from_utf8_lossy(&bytes).trim_matches('\0').trim().to_owned();
-    if name.is_empty() { Reading::unavailable("it gives no name") } else { Reading::Value(name) }
+    if name.is_empty() {
+        Reading::unavailable("the hypervisor reports no name")
+    } else {
+        Reading::Value(name)
+    }
 }
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -21,7 +21,7 @@ thread_local! {
 
 /// Reads a file of at most one page and keeps it open, because opening costs five times as much as reading. For files
 /// that are read many times a second for each of hundreds of threads.
-pub(crate) fn read_often(path: &str) -> io::Result<String> {
+pub(crate) fn read_kept(path: &str) -> io::Result<String> {
     KEPT.with_borrow_mut(|kept| {
         if let Some(file) = kept.get(path) {
             match page(file) {
@@ -54,8 +54,8 @@ fn named(path: &str, error: &io::Error) -> io::Error {
 }
 
 /// An error for a file that lacks an expected entry.
-pub(crate) fn lacks(path: &str, what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("{path} holds no {what}"))
+pub(crate) fn missing_entry(path: &str, what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{path} has no {what}"))
 }
 
 #[cfg(test)]
@@ -66,15 +66,15 @@ mod tests {
 
     #[test]
     fn a_file_that_stays_open_is_read_anew_and_one_that_is_gone_is_not_found() {
-        let uptime = || read_often("/proc/uptime").unwrap();
+        let uptime = || read_kept("/proc/uptime").unwrap();
         let before = uptime();
         thread::sleep(Duration::from_millis(30));
         assert_ne!(before, uptime());
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let path = format!("/proc/{0}/task/{0}/schedstat", child.id());
-        assert!(read_often(&path).is_ok());
+        assert!(read_kept(&path).is_ok());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(read_often(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(read_kept(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -53,7 +53,8 @@ impl ProcessCounters {
     pub fn read(pid: u32, detail: Detail) -> io::Result<ProcessCounters> {
         let path = format!("/proc/{pid}/stat");
         let text = proc_file::read(&path)?;
-        let mut counters = parse_stat(&text).ok_or_else(|| proc_file::lacks(&path, "process times"))?;
+        let mut counters =
+            parse_stat(&text).ok_or_else(|| proc_file::missing_entry(&path, "process times"))?;
         // If the process has ended meanwhile, `stat`'s time is used.
         counters.cpu = cpu(pid).unwrap_or(counters.cpu);
         if detail == Detail::All {
@@ -137,9 +138,9 @@ pub fn is_ready(pid: u32) -> io::Result<bool> {
 }
 
 fn core_wait(path: &str) -> io::Result<Nanos> {
-    let text = proc_file::read_often(path)?;
+    let text = proc_file::read_kept(path)?;
     let wait = text.split(' ').nth(1).and_then(|wait| wait.parse().ok());
-    wait.map(Nanos).ok_or_else(|| proc_file::lacks(path, "waiting time"))
+    wait.map(Nanos).ok_or_else(|| proc_file::missing_entry(path, "waiting time"))
 }
 
 /// Returns true if an error of reading /proc/PID means that the process or thread has ended.
@@ -175,7 +176,7 @@ pub fn forgets_children(pid: u32) -> io::Result<bool> {
     let text = proc_file::read(&path)?;
     let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    let mask = mask.ok_or_else(|| proc_file::lacks(&path, "SigIgn"))?;
+    let mask = mask.ok_or_else(|| proc_file::missing_entry(&path, "SigIgn"))?;
     Ok(mask & (1 << (libc::SIGCHLD - 1)) != 0)
 }
 
@@ -209,7 +210,7 @@ fn parse_stat(text: &str) -> Option<ProcessCounters> {
 
 /// CPU time of a living thread and its waiting time for a core: the first two numbers of `schedstat`, in nanoseconds.
 pub fn thread_run(pid: u32, thread: u32) -> Option<(Nanos, Nanos)> {
-    let text = proc_file::read_often(&format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
+    let text = proc_file::read_kept(&format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
     let mut numbers = text.split(' ').map(|number| number.parse().map(Nanos));
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }

@@ -168,7 +168,7 @@ impl TreeSample {
     }
 
     /// Why the trees' counters are unavailable; an incomplete sum would look complete.
-    pub fn because_unknown(&self) -> Option<String> {
+    pub fn unavailable_reason(&self) -> Option<String> {
         let ended = self.ended_roots.first().map(|ended| format!("process {ended} ended"));
         ended.or_else(|| self.unreadable.clone())
     }
@@ -197,7 +197,7 @@ impl TreeSample {
 
     /// What was used since an earlier sample.
     pub fn since(&self, earlier: &TreeSample) -> ProcessUse {
-        if let Some(why) = self.because_unknown().or_else(|| earlier.unreadable.clone()) {
+        if let Some(why) = self.unavailable_reason().or_else(|| earlier.unreadable.clone()) {
             return ProcessUse::unavailable(&why);
         }
         let difference =

@@ -91,7 +91,7 @@ impl SitePages {
         self.files.iter().try_for_each(|file| file.with(|open| Ok(fadvise(open, 0, None, Advice::DontNeed)?)))
     }
 
-    pub fn look(&self) -> io::Result<Residency> {
+    pub fn measure(&self) -> io::Result<Residency> {
         let page = page_size() as u64;
         let mut found =
             Residency { recently_evicted_bytes: self.has_cachestat.then_some(0), ..Default::default() };
@@ -151,7 +151,10 @@ fn may_be_asked_about(path: &Path, file: &File) -> io::Result<()> {
     if is_owner || accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok() {
         return Ok(());
     }
-    let message = format!("{} is another's: only who may write it is told what is resident", path.display());
+    let message = format!(
+        "{} belongs to another user: the kernel reports residency only to users who may write the file",
+        path.display()
+    );
     Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
 }
 
@@ -218,14 +221,14 @@ mod tests {
         let whole = 2 * 100_000u64.div_ceil(page) * page;
         for has_cachestat in [site.has_cachestat, false] {
             site.has_cachestat = has_cachestat;
-            assert_eq!(site.look().unwrap().resident_bytes, whole);
+            assert_eq!(site.measure().unwrap().resident_bytes, whole);
             // Pages being written at that moment stay until the next call.
             until("their pages are dropped (are they on a disk?)", || {
                 site.drop_pages().unwrap();
-                (site.look().unwrap().resident_bytes == 0).then_some(())
+                (site.measure().unwrap().resident_bytes == 0).then_some(())
             });
             fs::read(root.path().join("one")).unwrap();
-            assert_eq!(site.look().unwrap().resident_bytes, whole / 2);
+            assert_eq!(site.measure().unwrap().resident_bytes, whole / 2);
             fs::read(root.path().join("inner/two")).unwrap();
         }
     }

@@ -25,13 +25,14 @@ impl TcpCounters {
 
     /// Parses the texts of `netstat` and `snmp`.
     pub fn parse(extensions: &str, base: &str) -> io::Result<TcpCounters> {
-        let extension =
-            |name| find(extensions, "TcpExt:", name).ok_or_else(|| proc_file::lacks(EXTENSIONS, name));
+        let extension = |name| {
+            find(extensions, "TcpExt:", name).ok_or_else(|| proc_file::missing_entry(EXTENSIONS, name))
+        };
         Ok(TcpCounters {
             listen_overflows: extension("ListenOverflows")?,
             listen_drops: extension("ListenDrops")?,
             retransmitted_segments: find(base, "Tcp:", "RetransSegs")
-                .ok_or_else(|| proc_file::lacks(BASE, "RetransSegs"))?,
+                .ok_or_else(|| proc_file::missing_entry(BASE, "RetransSegs"))?,
         })
     }
 }

@@ -163,7 +163,7 @@ fn requests_of_log<'py>(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let found = imported(py, &path, options, 0, progress, |logs, options, _, progress| {
-        import::asked(logs, options, progress)
+        import::count_requests(logs, options, progress)
     })?;
     dictionary(py, &found)
 }

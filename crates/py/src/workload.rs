@@ -197,7 +197,7 @@ fn documents_got<'d>(documents: &'d [Document], requests: &[u32]) -> Vec<(&'d st
 fn characteristics<'py>(py: Python<'py>, found: Option<&Characteristics>) -> PyResult<Bound<'py, PyAny>> {
     match found {
         Some(found) => dictionary(py, found),
-        None => Err(PyValueError::new_err("the trace holds no request")),
+        None => Err(PyValueError::new_err("the trace contains no requests")),
     }
 }
 

@@ -12,7 +12,7 @@ use sojourn_server::network;
 use crate::settings::Settings;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
+pub enum LimitReached {
     Sessions,
     Address,
     Bandwidth,
@@ -48,13 +48,13 @@ impl Admission {
     /// Checks that a session of `peer` at this rate can play.
     ///
     /// # Errors
-    pub fn check(&self, peer: IpAddr, bits_per_second: u64) -> Result<(), Full> {
+    pub fn check(&self, peer: IpAddr, bits_per_second: u64) -> Result<(), LimitReached> {
         if self.sessions >= self.sessions_max {
-            return Err(Full::Sessions);
+            return Err(LimitReached::Sessions);
         }
         let here = self.networks.get(&network(peer)).copied().unwrap_or(0);
         if self.sessions_per_address.is_some_and(|most| here >= most) {
-            return Err(Full::Address);
+            return Err(LimitReached::Address);
         }
         self.check_bandwidth(bits_per_second)
     }
@@ -63,10 +63,10 @@ impl Admission {
     ///
     /// # Errors
     /// If it is not.
-    pub fn check_bandwidth(&self, bits_per_second: u64) -> Result<(), Full> {
+    pub fn check_bandwidth(&self, bits_per_second: u64) -> Result<(), LimitReached> {
         let wanted = self.reserved.saturating_add(bits_per_second);
         match self.bandwidth_bits_per_second {
-            Some(bandwidth) if wanted > bandwidth => Err(Full::Bandwidth),
+            Some(bandwidth) if wanted > bandwidth => Err(LimitReached::Bandwidth),
             _ => Ok(()),
         }
     }
@@ -79,7 +79,7 @@ impl Admission {
     }
 
     /// Releases the reservation of an ended session.
-    pub fn leave(&mut self, peer: IpAddr, bits_per_second: u64) {
+    pub fn release(&mut self, peer: IpAddr, bits_per_second: u64) {
         self.sessions -= 1;
         self.reserved -= bits_per_second;
         let network = network(peer);
@@ -92,12 +92,12 @@ impl Admission {
     }
 
     /// Reserves bandwidth for one more track of a session that has played.
-    pub fn widen(&mut self, bits_per_second: u64) {
+    pub fn grow(&mut self, bits_per_second: u64) {
         self.reserved += bits_per_second;
     }
 
     /// Releases bandwidth of a removed track.
-    pub fn narrow(&mut self, bits_per_second: u64) {
+    pub fn shrink(&mut self, bits_per_second: u64) {
         self.reserved -= bits_per_second;
     }
 }
@@ -131,7 +131,7 @@ impl NewConnections {
         });
     }
 
-    pub fn leave(&mut self, token: u64) {
+    pub fn release(&mut self, token: u64) {
         let Some((network, arrival)) = self.members.remove(&token) else { return };
         self.change(network, |members| {
             members.remove(&arrival);
@@ -180,21 +180,21 @@ mod tests {
         };
         let mut admission = Admission::new(&settings);
         let [here, there] = [1, 2].map(|number| IpAddr::from([192, 0, 2, number]));
-        assert_eq!(admission.check(here, 101), Err(Full::Bandwidth));
+        assert_eq!(admission.check(here, 101), Err(LimitReached::Bandwidth));
         admission.enter(here, 40);
         admission.enter(here, 40);
-        assert_eq!(admission.check(here, 1), Err(Full::Address));
+        assert_eq!(admission.check(here, 1), Err(LimitReached::Address));
         assert_eq!(admission.check(there, 20), Ok(()));
-        assert_eq!(admission.check(there, 21), Err(Full::Bandwidth));
+        assert_eq!(admission.check(there, 21), Err(LimitReached::Bandwidth));
         admission.enter(there, 20);
-        assert_eq!(admission.check(there, 0), Err(Full::Sessions));
-        admission.narrow(20);
+        assert_eq!(admission.check(there, 0), Err(LimitReached::Sessions));
+        admission.shrink(20);
         assert_eq!(admission.check_bandwidth(20), Ok(()));
-        admission.widen(20);
-        admission.leave(here, 40);
+        admission.grow(20);
+        admission.release(here, 40);
         assert_eq!((admission.check(here, 40), admission.reserved()), (Ok(()), 60));
-        admission.leave(here, 40);
-        admission.leave(there, 20);
+        admission.release(here, 40);
+        admission.release(there, 20);
         assert_eq!((admission.reserved(), admission.networks.len()), (0, 0));
     }
 
@@ -209,8 +209,8 @@ mod tests {
         (20..23).for_each(|token| new_connections.enter(host(2), token));
         for expected in [20, 21, 10, 22] {
             assert_eq!(new_connections.eviction_candidate(), Some(expected));
-            new_connections.leave(expected);
-            new_connections.leave(expected);
+            new_connections.release(expected);
+            new_connections.release(expected);
         }
         assert_eq!((new_connections.eviction_candidate(), new_connections.len()), (None, 0));
         assert!(new_connections.networks.is_empty() && new_connections.order.is_empty());
@@ -233,7 +233,7 @@ mod tests {
             for (network, token) in steps {
                 if let Some(place) = there.iter().position(|(_, known)| *known == token) {
                     there.remove(place);
-                    new_connections.leave(token);
+                    new_connections.release(token);
                 } else {
                     there.push((network, token));
                     new_connections.enter(host(network), token);

@@ -112,7 +112,7 @@ impl Authenticator {
             let fields = vec![("Retry-After", left.as_secs().max(1).to_string())];
             return Err(Denial::Limited(Refusal { status: Status::ServiceUnavailable, fields }));
         }
-        let claim = Credentials::parse(field).filter(|claim| self.is_proven(claim, request));
+        let claim = Credentials::parse(field).filter(|claim| self.verify(claim, request));
         let Some(claim) = claim else {
             self.note_failure(peer, now);
             return Err(Denial::Failed(self.challenge(identity, false, now)));
@@ -125,7 +125,7 @@ impl Authenticator {
     }
 
     /// Returns true if the credentials prove a known user for this film. Unknown users take as long to check.
-    fn is_proven(&self, claim: &Credentials, request: &Request<'_>) -> bool {
+    fn verify(&self, claim: &Credentials, request: &Request<'_>) -> bool {
         let known = self.users.secret(&claim.user, claim.algorithm);
         let proves = claim.verify(known.unwrap_or(&self.decoy), request.method.name());
         let path = |target| Target::parse(target).map(|target| target.path);
@@ -227,18 +227,16 @@ pub struct Users {
 /// Why a users file is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UsersError {
-    #[error("it names no user")]
+    #[error("it contains no users")]
     Nobody,
     /// A line is not `user:realm:secret`.
-    #[error(
-        "line {0} is not user:realm:secret, the secret a hash of 32 (MD5) or 64 (SHA-256) hexadecimal digits"
-    )]
+    #[error("line {0} is not user:realm:hash, with a hash of 32 (MD5) or 64 (SHA-256) hexadecimal digits")]
     Line(usize),
     /// A line has a different realm than the first.
-    #[error("line {0} has another realm than the first line: they must have one")]
+    #[error("line {0} has a different realm than line 1: all users must share one realm")]
     Realm(usize),
     /// A user has two hashes of a kind.
-    #[error("line {0} has a user with the same kind of secret as an earlier line")]
+    #[error("line {0} repeats a user of an earlier line with the same kind of hash")]
     Twice(usize),
 }
 

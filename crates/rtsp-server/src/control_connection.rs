@@ -11,7 +11,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use sojourn_server::Permit;
 
 use crate::authentication::Identity;
-use crate::film_cache::{NoFilm, OpenFilm};
+use crate::film_cache::{FilmError, OpenFilm};
 use sojourn_media::rtsp::{BODY_BYTES_MAX, HEAD_BYTES_MAX};
 use sojourn_media::rtsp::{Parser, write};
 
@@ -56,7 +56,7 @@ pub struct Connection {
     pub film: Waiting,
     pub identity: Identity,
     /// The current request has been authenticated.
-    pub is_let_in: bool,
+    pub is_authenticated: bool,
     /// Sessions set up on this connection.
     pub sessions: Vec<u64>,
     /// When the arriving request began, or the last one ended.
@@ -72,7 +72,7 @@ pub enum Waiting {
     #[default]
     No,
     Yes,
-    Over(Result<OpenFilm, NoFilm>),
+    Over(Result<OpenFilm, FilmError>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl Connection {
             has_ended: false,
             film: Waiting::No,
             identity: Identity::default(),
-            is_let_in: false,
+            is_authenticated: false,
             sessions: Vec::new(),
             since: now,
             taken: now,

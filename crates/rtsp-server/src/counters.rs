@@ -14,46 +14,46 @@ counter_table! {
 
     Requests "requests" Total "RTSP requests answered."
     Refusals "requests_refused" Total "RTSP requests answered with another status than 200."
-    AuthenticationFailures "authentication_failures" Total "Requests answered 401 because the name or the password was wrong."
-    RefusedBandwidth "requests_refused_for_bandwidth" Total "SETUP and PLAY requests answered 453 because the bandwidth is given to others."
+    AuthenticationFailures "authentication_failures" Total "Requests answered 401 because of a wrong user name or password."
+    RefusedBandwidth "requests_refused_for_bandwidth" Total "SETUP and PLAY requests answered 453 because all bandwidth is reserved."
     ConnectionsAccepted "connections_accepted" Total "RTSP connections accepted."
-    ConnectionsShed "connections_shed" Total "RTSP connections answered 503 at once, for want of descriptors or places."
+    ConnectionsShed "connections_shed" Total "RTSP connections answered 503 immediately, because descriptors or connection slots ran out."
     ConnectionsOpen "connections_open" Gauge "RTSP connections open now."
     ConnectionsWithoutSession "connections_without_session" Gauge "RTSP connections open now that have no session."
     SessionsBegun "sessions_begun" Total "Sessions set up."
-    SessionsEnded "sessions_ended" Total "Sessions over, for whatever reason."
-    SessionsTimedOut "sessions_timed_out" Total "Sessions ended because nothing was heard of their client."
+    SessionsEnded "sessions_ended" Total "Sessions ended, for any reason."
+    SessionsTimedOut "sessions_timed_out" Total "Sessions ended because their client was silent for too long."
     SessionsReady "sessions_ready" Gauge "Sessions set up or paused now."
     SessionsUnplayed "sessions_unplayed" Gauge "Of those, sessions that have never played."
     SessionsPlaying "sessions_playing" Gauge "Sessions playing now."
-    BandwidthReserved "bandwidth_reserved_bits_per_second" Gauge "Bandwidth that sessions have been promised."
+    BandwidthReserved "bandwidth_reserved_bits_per_second" Gauge "Bandwidth reserved for sessions."
     Packets "packets_sent" Total "RTP packets sent."
     PayloadBytes "payload_bytes_sent" Total "Bytes of RTP payload sent."
     SentBytes "sent_bytes" Total "Bytes sent: RTP and RTCP with their headers, interleaved or in datagrams."
     SendCalls "send_calls" Total "System calls that sent datagrams."
     SendErrors "send_errors" Total "Packets that the system refused to send."
     FramesSent "frames_sent" Total "Samples of films sent whole."
-    FramesDropped "frames_dropped" Total "Samples not sent because their client did not take what was sent before."
+    FramesDropped "frames_dropped" Total "Samples not sent because the client had not read earlier ones."
     FramesUnreadable "frames_unreadable" Total "Samples not sent because they could not be read."
     ReceiverReports "receiver_reports" Total "RTCP receiver reports read."
-    ReportsIgnored "rtcp_ignored" Total "RTCP datagrams that are malformed or come from nobody who has a session."
+    ReportsIgnored "rtcp_ignored" Total "RTCP datagrams that are malformed or from an unknown sender."
     PacketsReportedLost "packets_reported_lost" Total "Packets that receivers reported lost."
     WaitsForDisk "waits_for_disk" Total "Samples that were due before they were in memory."
     LookAheadReads "look_ahead_reads" Total "Parts of films read before they were due."
     FilmsOpen "films_open" Gauge "Films whose index is in memory."
-    FilmsRefused "films_refused" Total "Files that were asked for and are no films that can be streamed."
-    LimitConnections "limit_hits_connections_max" Limit "Connections turned away, or closed for new ones, because too many were open."
-    LimitConnectionsPerAddress "limit_hits_connections_per_address" Limit "Connections turned away because too many were open from their address."
+    FilmsRefused "films_refused" Total "Requested files that cannot be streamed."
+    LimitConnections "limit_hits_connections_max" Limit "Connections refused, or closed in favour of new ones, because too many were open."
+    LimitConnectionsPerAddress "limit_hits_connections_per_address" Limit "Connections refused because too many were open from their address."
     LimitSessionlessConnections "limit_hits_sessionless_connections_max" Limit "Connections closed because too many had no session and others were new."
     LimitSessions "limit_hits_sessions_max" Limit "Sessions refused because there were too many."
-    LimitSessionsPerAddress "limit_hits_sessions_per_address" Limit "Sessions refused because there were too many of their address."
+    LimitSessionsPerAddress "limit_hits_sessions_per_address" Limit "Sessions refused because there were too many from their address."
     LimitSetups "limit_hits_setups_max" Limit "Sessions ended because too many had never played and others were new."
-    LimitSetup "limit_hits_setup_timeout" Limit "Sessions ended because they had never played for too long."
+    LimitSetup "limit_hits_setup_timeout" Limit "Sessions ended because they did not start to play in time."
     LimitHead "limit_hits_head_timeout" Limit "Connections closed because a request took too long to arrive."
     LimitIdle "limit_hits_idle_timeout" Limit "Connections closed because they had neither a session nor a request."
-    LimitSend "limit_hits_send_timeout" Limit "Connections closed because their client took nothing."
-    LimitFailures "limit_hits_authentication_failures" Limit "Requests answered 503 because too many from their address had a wrong name or password."
-    LogLinesDropped "log_lines_dropped" Total "Access log lines dropped because the log could not follow."
+    LimitSend "limit_hits_send_timeout" Limit "Connections closed because the client read nothing."
+    LimitFailures "limit_hits_authentication_failures" Limit "Requests answered 503 because too many from their address had a wrong user name or password."
+    LogLinesDropped "log_lines_dropped" Total "Access log lines dropped because the log could not keep up."
 }
 
 const COUNT: usize = Counter::ALL.len();
@@ -67,7 +67,7 @@ pub struct Counts {
     /// How much later packets were sent than they were due.
     pub lateness: Histogram,
     /// CPU time of loop iterations that sent anything: the server's own part of lateness.
-    pub turn_cpu: Histogram,
+    pub iteration_cpu: Histogram,
     /// How long the loop was ready and waited for a core; `None` if the system does not report it.
     pub core_wait: Option<Nanos>,
 }
@@ -77,7 +77,7 @@ impl Default for Counts {
         Counts {
             values: [0; COUNT],
             lateness: Histogram::coarse(),
-            turn_cpu: Histogram::coarse(),
+            iteration_cpu: Histogram::coarse(),
             core_wait: None,
         }
     }
@@ -109,7 +109,7 @@ impl Serialize for Counts {
             map.serialize_entry(counter.key(), &self.value(*counter))?;
         }
         map.serialize_entry("send_lateness_seconds", &self.lateness.summary())?;
-        map.serialize_entry("turn_cpu_seconds", &self.turn_cpu.summary())?;
+        map.serialize_entry("iteration_cpu_seconds", &self.iteration_cpu.summary())?;
         map.serialize_entry("core_wait_seconds", &self.core_wait.map(Nanos::seconds))?;
         map.end()
     }
@@ -149,13 +149,13 @@ pub fn page(counts: &Counts) -> String {
     }
     let limits = Counter::ALL.iter().filter(|counter| counter.kind() == Kind::Limit);
     metrics::limits(&mut page, limits.map(|counter| (counter.key(), counts.value(*counter))));
-    let help = "How long after it was due a sample was sent.";
+    let help = "How late samples were sent.";
     histogram(&mut page, "send_lateness_seconds", help, &counts.lateness);
-    let help = "CPU time of the turns of the loop that sent anything.";
-    histogram(&mut page, "turn_cpu_seconds", help, &counts.turn_cpu);
+    let help = "CPU time of the event-loop iterations that sent anything.";
+    histogram(&mut page, "iteration_cpu_seconds", help, &counts.iteration_cpu);
     if let Some(wait) = counts.core_wait {
         let name = "sojourn_stream_core_wait_seconds_total";
-        let help = "How long the loop was ready to go on and waited for a core.";
+        let help = "How long the event loop was runnable and waited for a core.";
         metrics::family(&mut page, name, "counter", help);
         let _ = writeln!(page, "{name} {}", wait.seconds());
     }
@@ -189,7 +189,7 @@ mod tests {
             counts.lateness.record(Nanos(nanoseconds));
         }
         assert!(!page(&counts).contains("core_wait"), "nobody knows");
-        counts.turn_cpu.record(Nanos(1_500_000));
+        counts.iteration_cpu.record(Nanos(1_500_000));
         counts.core_wait = Some(Nanos(250_000_000));
         let page = page(&counts);
         for line in [
@@ -200,8 +200,8 @@ mod tests {
             "sojourn_stream_send_lateness_seconds_bucket{le=\"0.005\"} 2",
             "sojourn_stream_send_lateness_seconds_bucket{le=\"+Inf\"} 3",
             "sojourn_stream_send_lateness_seconds_count 3",
-            "sojourn_stream_turn_cpu_seconds_bucket{le=\"0.001\"} 0",
-            "sojourn_stream_turn_cpu_seconds_bucket{le=\"0.002\"} 1",
+            "sojourn_stream_iteration_cpu_seconds_bucket{le=\"0.001\"} 0",
+            "sojourn_stream_iteration_cpu_seconds_bucket{le=\"0.002\"} 1",
             "sojourn_stream_core_wait_seconds_total 0.25",
         ] {
             assert!(page.lines().any(|there| there == line), "{line} is not in\n{page}");

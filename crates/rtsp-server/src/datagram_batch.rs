@@ -68,7 +68,7 @@ impl DatagramBatch {
         let length = self.bytes.len() - start;
         if self.cuts
             && let Some(last) = self.messages.last_mut()
-            && last.takes(to, length)
+            && last.fits(to, length)
         {
             last.length += length;
             last.packets += 1;
@@ -166,7 +166,7 @@ impl DatagramBatch {
 
 impl Message {
     /// Returns true if a packet of `length` bytes can follow in the same message.
-    fn takes(&self, to: SocketAddr, length: usize) -> bool {
+    fn fits(&self, to: SocketAddr, length: usize) -> bool {
         let is_full = self.length == self.segment * usize::from(self.packets);
         self.to == to
             && is_full

@@ -41,7 +41,7 @@ pub struct OpenFilm {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoFilm {
+pub enum FilmError {
     NotFound,
     Forbidden,
     /// Not a film that can be streamed.
@@ -55,7 +55,7 @@ pub enum NoFilm {
 /// The outcome of a job, for the waiting session.
 #[derive(Debug)]
 pub enum Outcome {
-    Film(Result<OpenFilm, NoFilm>),
+    Film(Result<OpenFilm, FilmError>),
     Chunk(Chunk, Result<Arc<[u8]>, LoadError>),
 }
 
@@ -134,7 +134,7 @@ impl FilmCache {
         path: &SitePath<'_>,
         token: u64,
         now: Duration,
-    ) -> Option<Result<OpenFilm, NoFilm>> {
+    ) -> Option<Result<OpenFilm, FilmError>> {
         let path = path.clone().into_owned();
         let known = self.films.get_mut(&path);
         if let Some(known) = known.filter(|known| now.saturating_sub(known.checked) < RECHECK_AFTER) {
@@ -146,7 +146,7 @@ impl FilmCache {
         let known = before.as_ref().map(|open| Arc::clone(&open.document));
         let job = Job::Open(Opening { resource, known, body_bytes_max: 0 });
         if self.helpers.submit_at(Urgency::Asked, token, job).is_err() {
-            return Some(Err(NoFilm::Busy));
+            return Some(Err(FilmError::Busy));
         }
         self.openings.insert(token, (path, before));
         None
@@ -205,7 +205,7 @@ impl FilmCache {
                 Done::Opened(opened) => {
                     let Some((path, before)) = self.openings.remove(&token) else { continue };
                     let film = self.opened(path, before, opened, now);
-                    if matches!(film, Err(NoFilm::Unsupported)) {
+                    if matches!(film, Err(FilmError::Unsupported)) {
                         counts.count(Counter::FilmsRefused);
                     }
                     outcomes.push((token, Outcome::Film(film)));
@@ -236,13 +236,13 @@ impl FilmCache {
         before: Option<OpenFilm>,
         opened: Result<Opened, OpenError>,
         now: Duration,
-    ) -> Result<OpenFilm, NoFilm> {
+    ) -> Result<OpenFilm, FilmError> {
         let document = match opened {
             Ok(Opened::Document(document, _)) => document,
-            Ok(Opened::Directory) | Err(OpenError::NotFound) => return Err(NoFilm::NotFound),
-            Err(OpenError::Forbidden) => return Err(NoFilm::Forbidden),
-            Err(OpenError::Busy) => return Err(NoFilm::Busy),
-            Err(OpenError::Failed(_)) => return Err(NoFilm::Failed),
+            Ok(Opened::Directory) | Err(OpenError::NotFound) => return Err(FilmError::NotFound),
+            Err(OpenError::Forbidden) => return Err(FilmError::Forbidden),
+            Err(OpenError::Busy) => return Err(FilmError::Busy),
+            Err(OpenError::Failed(_)) => return Err(FilmError::Failed),
         };
         if let Some(known) = self.films.get_mut(&path)
             && known.open.document.id == document.id
@@ -255,7 +255,7 @@ impl FilmCache {
             // The same document has been replaced in the cache meanwhile.
             Some(before) if before.document.id == document.id => before,
             _ => {
-                let film = self.catalogue.take(document.id).ok_or(NoFilm::Unsupported)?;
+                let film = self.catalogue.take(document.id).ok_or(FilmError::Unsupported)?;
                 OpenFilm { film, document }
             }
         };

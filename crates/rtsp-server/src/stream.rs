@@ -207,7 +207,7 @@ impl Stream {
     }
 
     /// Drops chunks that are no longer needed.
-    pub fn let_go(&mut self) {
+    pub fn drop_used(&mut self) {
         let surplus = self.held.len().saturating_sub(HELD_MAX);
         self.held.drain(..surplus);
     }

@@ -43,11 +43,11 @@ impl Clock {
         let second = HttpDate::from_seconds(0);
         let (date, log_time) = ([0; DATE_BYTES], [0; LOG_TIME_BYTES]);
         let mut clock = Clock { clock, now: Duration::ZERO, second, date, log_time };
-        clock.look();
+        clock.update();
         clock
     }
 
-    pub fn look(&mut self) {
+    pub fn update(&mut self) {
         self.now = read(self.clock);
         let second = HttpDate::from_seconds(clock_gettime(ClockId::RealtimeCoarse).tv_sec);
         if second != self.second {

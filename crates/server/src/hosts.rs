@@ -44,9 +44,9 @@ pub enum UnknownHosts {
 /// Why a list of hosts is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    #[error("{0:?} is no name of a host")]
+    #[error("{0:?} is not a host name")]
     NoName(String),
-    #[error("two hosts are called {0:?}")]
+    #[error("the host name {0:?} is used twice")]
     Taken(String),
     #[error("there are more than {} hosts", u16::MAX)]
     TooMany,
@@ -81,11 +81,11 @@ impl Hosts {
     /// The host called `host`, with or without a port; `None` if it is unknown.
     pub fn find(&self, host: Option<&[u8]>) -> Option<HostId> {
         if self.names.is_empty() && self.wildcards.is_empty() {
-            return self.of_others();
+            return self.default_host();
         }
         let mut buffer = [0; host::NAME_BYTES_MAX];
         let name = host.and_then(|host| host::name(host, &mut buffer));
-        name.and_then(|name| self.named(name)).or(self.of_others())
+        name.and_then(|name| self.named(name)).or(self.default_host())
     }
 
     /// The error page of `host` for `status`.
@@ -122,7 +122,7 @@ impl Hosts {
         self.names.get(name).or_else(|| wild.next()).copied()
     }
 
-    fn of_others(&self) -> Option<HostId> {
+    fn default_host(&self) -> Option<HostId> {
         (self.others == UnknownHosts::First).then_some(HostId(0))
     }
 }

@@ -24,6 +24,7 @@ mod runtime;
 pub mod sandbox;
 mod signals;
 mod site;
+pub mod stderr;
 mod stop;
 pub mod tls;
 mod watermark;

@@ -46,14 +46,14 @@ pub fn process(page: &mut String) {
     let (build, start) = ("sojourn_build_info", "sojourn_start_time_seconds");
     family(page, build, "gauge", "The program's version.");
     let _ = writeln!(page, "{build}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
-    family(page, start, "gauge", "When the server began, since 1970.");
+    family(page, start, "gauge", "Start time of the server, in seconds since 1970.");
     let _ = writeln!(page, "{start} {}", STARTED.as_secs_f64());
 }
 
 /// One metric for all limits, labelled with the options' names: keys without `limit_hits_`.
 pub fn limits<'k>(page: &mut String, hits: impl Iterator<Item = (&'k str, u64)>) {
     let name = "sojourn_limit_hits_total";
-    family(page, name, "counter", "How often a limit on clients was reached.");
+    family(page, name, "counter", "How often a limit was reached.");
     for (key, count) in hits {
         let limit = key.trim_start_matches("limit_hits_").replace('_', "-");
         let _ = writeln!(page, "{name}{{limit=\"{limit}\"}} {count}");

@@ -82,7 +82,7 @@ impl Site {
 
     /// How long requests may take to finish, after a stop was requested.
     pub fn drain_timeout(&self) -> Duration {
-        if self.scoreboard.is_succeeded() { self.limits.drain_upgrade } else { self.limits.drain }
+        if self.scoreboard.has_successor() { self.limits.drain_upgrade } else { self.limits.drain }
     }
 
     /// A TLS session for a new connection, if the listener speaks TLS.

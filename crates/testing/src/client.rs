@@ -1,13 +1,28 @@
-//! Clients of a server under test.
+//! Clients of a server under test, and waiting for what it does at its own pace.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::script;
 
 /// The deadline for everything in tests; reaching it means that something hangs.
 pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Calls `look` until it returns a value.
+///
+/// # Panics
+/// If there is none by the [`DEADLINE`].
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < DEADLINE, "not in {DEADLINE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
 
 /// A client that reads with a deadline.
 pub struct Client<S = TcpStream> {

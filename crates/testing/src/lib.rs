@@ -8,9 +8,7 @@ pub mod requests;
 pub mod rich_fixture;
 pub mod script;
 pub mod smuggling;
-mod until;
 pub mod upstream;
 
-pub use client::{Client, DEADLINE, with_deadline};
+pub use client::{Client, DEADLINE, until, with_deadline};
 pub use pages::drop_pages;
-pub use until::until;

@@ -51,7 +51,7 @@ pub enum Step {
     Close,
 }
 
-/// What must come next: bytes, or a line with a variable part.
+/// The expected bytes, or a line with a variable part.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pattern {
     Exactly(Vec<u8>),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use sojourn_cgi::responder::Variables;
 use sojourn_workload::web99::advertisements::Shown;
 use sojourn_workload::web99::page::{Setting, around, shown_cookie, visitor_cookie};
-use sojourn_workload::web99::requests::{Asked, FileName};
+use sojourn_workload::web99::requests::{DynamicRequest, FileName};
 
 use crate::PostLog;
 
@@ -39,20 +39,24 @@ impl Application {
     pub fn answer(&self, variables: &Variables, body: &[u8]) -> Response {
         let query = variables.value("QUERY_STRING");
         let form = String::from_utf8_lossy(body);
-        let asked =
-            Asked::parse(variables.value("REQUEST_METHOD"), query, variables.value("HTTP_COOKIE"), &form);
+        let asked = DynamicRequest::parse(
+            variables.value("REQUEST_METHOD"),
+            query,
+            variables.value("HTTP_COOKIE"),
+            &form,
+        );
         let outcome = match asked {
-            None => return failure("400 Bad Request", "no request of the workload"),
-            Some(Asked::Log) => self.log().and_then(PostLog::records).map(Response::of_text),
-            Some(Asked::NewLog) => {
+            None => return failure("400 Bad Request", "not a request of this workload"),
+            Some(DynamicRequest::Log) => self.log().and_then(PostLog::records).map(Response::of_text),
+            Some(DynamicRequest::NewLog) => {
                 self.log().and_then(PostLog::reset).map(|()| Response::of_text("an empty log\n".into()))
             }
-            Some(Asked::Page(file)) => self.page(variables, file, None, None),
-            Some(Asked::CustomAdvertisement(file, visitor)) => {
+            Some(DynamicRequest::Page(file)) => self.page(variables, file, None, None),
+            Some(DynamicRequest::CustomAdvertisement(file, visitor)) => {
                 let shown = Shown::to(visitor);
                 self.page(variables, file, Some(shown), Some(shown_cookie(shown)))
             }
-            Some(Asked::Post { file, client, visitor }) => self
+            Some(DynamicRequest::Post { file, client, visitor }) => self
                 .log()
                 .and_then(|log| log.append(file, client, visitor))
                 .and_then(|()| self.page(variables, file, None, Some(visitor_cookie(visitor)))),
@@ -67,7 +71,7 @@ impl Application {
     }
 
     fn log(&self) -> io::Result<&PostLog> {
-        let missing = || io::Error::other("there is no log for forms: name a file by --post-log");
+        let missing = || io::Error::other("no log for forms: choose a file with --post-log");
         self.log.as_ref().ok_or_else(missing)
     }
 

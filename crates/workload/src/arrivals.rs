@@ -34,7 +34,7 @@ pub struct Arrival {
 #[derive(Debug, Error, PartialEq)]
 pub enum ArrivalsError {
     /// The trace has no sessions.
-    #[error("the trace holds no session")]
+    #[error("the trace contains no sessions")]
     EmptyTrace,
     /// A scale factor that is zero, negative or not a number.
     #[error("the {name} must be a positive number, not {value}")]

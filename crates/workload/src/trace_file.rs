@@ -23,7 +23,6 @@
 
 mod indexed;
 mod read;
-mod times;
 mod without_failed;
 mod write;
 
@@ -78,10 +77,10 @@ pub enum TraceFileError {
     OtherVersion(u8),
     #[error("the trace file ends in the middle of its {0}")]
     Truncated(&'static str),
-    #[error("the trace file goes on after its last request")]
+    #[error("the trace file has data after its last request")]
     TrailingBytes,
     /// A count, length or time exceeds its limit.
-    #[error("the trace file holds {value} as {what}, more than {limit}")]
+    #[error("the trace file has {value} as {what}; the limit is {limit}")]
     TooLarge { what: &'static str, value: u64, limit: u64 },
     /// Values in the file contradict each other.
     #[error("the trace file is damaged: {0}")]

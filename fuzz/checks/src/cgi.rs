@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use sojourn_cgi::fastcgi::{Part, Reader, RecordError};
-use sojourn_cgi::responder::{AskedError, Request, RequestReader};
+use sojourn_cgi::responder::{Request, RequestError, RequestReader};
 use sojourn_cgi::{Application, Client, Ends, HeadError, read_head};
 use sojourn_http::request::{Parsed, Parser};
 
@@ -47,14 +47,14 @@ fn read(bytes: &[u8], step: usize) -> Said {
 
 /// Servers' requests read the same whether they arrive whole or in pieces.
 pub fn requests(bytes: &[u8]) {
-    let whole = asked(bytes, bytes.len().max(1));
+    let whole = read_all(bytes, bytes.len().max(1));
     for step in [1, 7, 64] {
-        assert_eq!(asked(bytes, step), whole, "in pieces of {step}");
+        assert_eq!(read_all(bytes, step), whole, "in pieces of {step}");
     }
 }
 
 /// The requests before the first error, and the error.
-fn asked(bytes: &[u8], step: usize) -> (Vec<Request>, Option<AskedError>) {
+fn read_all(bytes: &[u8], step: usize) -> (Vec<Request>, Option<RequestError>) {
     let (mut reader, mut requests) = (RequestReader::new(BODY_BYTES_MAX), Vec::new());
     let mut pieces = bytes.chunks(step);
     let mut piece = pieces.next().unwrap_or_default();

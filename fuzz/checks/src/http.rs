@@ -183,12 +183,12 @@ pub fn path(target: &[u8]) {
 
 /// A forwarded response reads the same whether it arrives whole or in pieces, and its framing is never ambiguous.
 pub fn upstream(bytes: &[u8]) {
-    for asked in [RequestKind::Other, RequestKind::Head, RequestKind::Connect] {
-        let whole = upstream::Parser::default().parse(bytes, asked);
+    for kind in [RequestKind::Other, RequestKind::Head, RequestKind::Connect] {
+        let whole = upstream::Parser::default().parse(bytes, kind);
         for step in [1, 7, 64] {
             let mut parser = upstream::Parser::default();
             let ends = (0..bytes.len()).step_by(step).chain([bytes.len()]);
-            let pieces = ends.map(|end| parser.parse(&bytes[..end], asked)).find(|part| *part != Ok(None));
+            let pieces = ends.map(|end| parser.parse(&bytes[..end], kind)).find(|part| *part != Ok(None));
             // If the bytes arrive in pieces, another of several errors may be found first.
             assert_eq!(pieces.unwrap_or(Ok(None)).ok(), whole.ok(), "in pieces of {step}");
         }

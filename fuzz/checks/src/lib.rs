@@ -40,7 +40,7 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("load_plan", load::plan_file),
     ("load_response", load::reception),
     ("load_scenario", load::scenario),
-    ("load_viewer", viewer::dialogue),
+    ("load_viewer", viewer::client),
     ("log_format", workload::log_format),
     ("log_line", workload::log_line),
     ("mp4_film", films::film),

@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use sojourn_load::http::response_reader::{Progress, Response, ResponseReader};
 use sojourn_load::{
-    Answer, Catalogue, Cause, Connections, Form, Next, Requests, Scenario, Shape, Surroundings, Target, User,
-    Version, is_har, parse_schedule,
+    Answer, Catalogue, Cause, Connections, Form, Next, Requests, Scenario, ScenarioInputs, Shape, Target,
+    User, Version, is_har, parse_schedule,
 };
 
 /// A response reads the same, and ends at the same place, however it is cut. The first byte selects the pieces in which
@@ -67,13 +67,13 @@ pub fn scenario(bytes: &[u8]) {
     };
     let target = Target::resolve("http://127.0.0.1:1/site").expect("a URL");
     let form = Form::get(&target, Version::Http11, Connections::KeepAlive);
-    let surroundings = Surroundings {
+    let inputs = ScenarioInputs {
         read_file: &|_| Ok(answer.to_vec()),
         environment: &|name| Some(name.to_owned()),
         think_shape: Shape::Exponential,
     };
     let read = if is_har(text) { Scenario::from_har } else { Scenario::parse };
-    let Ok(scenario) = read(&form, text, &surroundings) else { return };
+    let Ok(scenario) = read(&form, text, &inputs) else { return };
     assert!(!scenario.names().is_empty() && scenario.mean_requests() >= 0.0);
     let mut user = User::new(&scenario, 1, 1);
     let split = answer.windows(4).position(|end| end == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);

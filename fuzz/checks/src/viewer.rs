@@ -1,28 +1,28 @@
 //! What must hold whatever a streaming server replies to a viewer.
 
 use sojourn_load::rtsp::authentication::Credentials;
-use sojourn_load::rtsp::dialogue::{Dialogue, Next, Request};
+use sojourn_load::rtsp::client::{Next, Request, RtspClient};
 use sojourn_media::rtsp::{Message, Parsed, Parser, Transport};
 
-/// The dialogue follows replies to their end, and every request that it sends is complete.
-pub fn dialogue(bytes: &[u8]) {
+/// The client follows replies to their end, and every request that it sends is complete.
+pub fn client(bytes: &[u8]) {
     let credentials = Credentials { user: "anna".into(), password: "secret".into() };
-    let mut dialogue = Dialogue::new("rtsp://127.0.0.1/film", Some(credentials), Some(0.5));
-    whole(&dialogue.begin());
+    let mut client = RtspClient::new("rtsp://127.0.0.1/film", Some(credentials), Some(0.5));
+    whole(&client.begin());
     let (mut at, mut parser) = (0, Parser::default());
     while let Ok(Parsed::Complete(message, length)) = parser.parse(&bytes[at..]) {
         at += length;
         let Message::Response(response) = message else { continue };
-        match dialogue.on_reply(&response) {
+        match client.on_reply(&response) {
             Next::Ask(request) => whole(&request),
-            Next::Open(track) => whole(&dialogue.set_up(track, &Transport::udp((5000, 5001)))),
-            Next::Playing => whole(&dialogue.keep_alive().expect("nothing is waited for")),
+            Next::Open(track) => whole(&client.set_up(track, &Transport::udp((5000, 5001)))),
+            Next::Playing => whole(&client.keep_alive().expect("nothing is waited for")),
             Next::Wait => {}
             Next::Over | Next::Refused(_) | Next::Broken(_) => break,
         }
     }
-    assert!(dialogue.left_seconds().is_none_or(|left| left >= 0.0));
-    if let Some(request) = dialogue.tear_down() {
+    assert!(client.left_seconds().is_none_or(|left| left >= 0.0));
+    if let Some(request) = client.tear_down() {
         whole(&request);
     }
 }

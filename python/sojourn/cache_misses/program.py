@@ -63,7 +63,7 @@ class Program:
             valgrind += ["--tool=cachegrind", "--cache-sim=yes", *caches]
             valgrind += [f"--cachegrind-out-file={self._output}.%p"]
         core = max(os.sched_getaffinity(0))
-        holding = [str(engine.path()), "still", "--core", str(core), *(["--steps"] if steps else []), "--"]
+        holding = [str(engine.path()), "virtual-time", "--core", str(core), *(["--steps"] if steps else []), "--"]
         with self._said.open("wb") as said:
             self._process = subprocess.Popen(
                 [*(holding if hold else []), *valgrind, *command],

@@ -41,7 +41,7 @@ class Architecture(Record):
     takes_workers: bool
     """True if `--workers` sets the number of processes, threads or loops."""
     proxy_cache_per: str | None = None
-    """What shares a proxy's cache; null if it cannot run a proxy."""
+    """The processes that share a proxy's cache; null if it cannot run a proxy."""
 
 
 class BitRates(Record):
@@ -262,7 +262,7 @@ class Generator(Record):
     """Lateness above which the generator counts as the limit."""
     timer_slack_seconds: float | None = None
     """The longest delay of sends and responses by batching at high rates."""
-    turns_per_second: float | None = None
+    iterations_per_second: float | None = None
     """Iterations of the event loop per second."""
 
 
@@ -980,7 +980,7 @@ class StreamGenerator(Record):
     """Above this, a sample is void."""
     arrival_clock: str
     """The clock of packet arrivals."""
-    turns_per_second: float | None = None
+    iterations_per_second: float | None = None
     """Iterations of the event loop per second."""
     descriptors: int
     """The descriptor limit: a stream needs one, and with two tracks by UDP four more."""

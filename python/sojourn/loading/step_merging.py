@@ -50,7 +50,7 @@ def generators(each: Sequence[Generator], reasons: Sequence[str], histograms: Hi
         core_steal_fraction=_known_most([one.core_steal_fraction for one in each]),
         timer_slack_seconds=_most([one.timer_slack_seconds for one in each]),
         send_lag_limit_seconds=_most([one.send_lag_limit_seconds for one in each]),
-        turns_per_second=_most([one.turns_per_second for one in each]),
+        iterations_per_second=_most([one.iterations_per_second for one in each]),
         limited=any(one.limited for one in each),
         limited_because="; ".join(reasons) or None,
         reasons=[*reasons],

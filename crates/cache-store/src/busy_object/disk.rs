@@ -11,7 +11,7 @@ const DISK_WRITE_BYTES: u64 = 256 * 1024;
 /// called.
 pub(super) const BUFFER_BYTES_MIN: u64 = 2 * DISK_WRITE_BYTES;
 /// The disk writer takes at most this many bytes at once.
-const DISK_TURN_BYTES: u64 = 1024 * 1024;
+const DISK_SLICE_BYTES: u64 = 1024 * 1024;
 
 #[derive(Clone, Copy, Default)]
 pub(crate) struct DiskProgress {
@@ -62,7 +62,7 @@ impl BusyObject {
         let mut state = self.lock();
         let mut slices = Vec::new();
         let mut at = position;
-        while at < position + DISK_TURN_BYTES {
+        while at < position + DISK_SLICE_BYTES {
             let slice = match &state.ending {
                 Ending::Truncated => return WriteStep::Truncated,
                 Ending::Complete(Some(object)) => object.slice(at),
@@ -85,7 +85,7 @@ impl BusyObject {
     }
 
     /// Returns true if the disk has held back the insertion for at least `timeout`.
-    pub(crate) fn is_held_back_by_disk(&self, timeout: Duration) -> bool {
+    pub(crate) fn is_blocked_on_disk(&self, timeout: Duration) -> bool {
         let state = self.lock();
         let is_overdue = state.writer.as_ref().is_some_and(|writer| writer.since.elapsed() >= timeout);
         // A reader as slow as the disk would hold it back anyway.

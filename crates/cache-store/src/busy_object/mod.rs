@@ -34,7 +34,7 @@ pub struct BusyObject {
     state: Mutex<State>,
 }
 
-/// What is known once the response's head has arrived.
+/// The properties of an object that its response's head determines.
 #[derive(Clone, Debug)]
 pub struct ObjectHead {
     pub metadata: Box<[u8]>,
@@ -258,7 +258,7 @@ impl std::fmt::Debug for BusyObject {
     }
 }
 
-/// What a new reader reads from.
+/// The source that a new reader gets.
 pub(crate) enum Attached {
     Object(Arc<Object>),
     /// The reader's number in the busy object.

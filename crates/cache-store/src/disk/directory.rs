@@ -58,7 +58,7 @@ impl Directory {
             }
             let found = rustix::fs::statat(&root, &name, AtFlags::SYMLINK_NOFOLLOW)?;
             if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
-                let message = format!("{}/{name} is there and is no directory", path.display());
+                let message = format!("{}/{name} exists and is not a directory", path.display());
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
             }
         }

@@ -44,8 +44,8 @@ impl Index {
     }
 
     /// Records a request for an object that was not in memory.
-    pub fn asked(&mut self, hash: u128) {
-        self.admission.asked(identity(hash));
+    pub fn record_lookup(&mut self, hash: u128) {
+        self.admission.record_lookup(identity(hash));
     }
 
     /// Returns true if an object of this size may be written. Called only if another must be evicted for it.
@@ -128,7 +128,7 @@ impl Index {
 
     fn take_out(&mut self, hash: u128, departure: Departure) {
         if let Some(slot) = self.slots.remove(&hash) {
-            self.policy.leave(slot, departure);
+            self.policy.removed(slot, departure);
             self.used_bytes -= self.entries[slot as usize].bytes;
             self.free.push(slot);
         }

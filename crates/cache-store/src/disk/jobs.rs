@@ -175,7 +175,7 @@ impl Disk {
         self.count(&self.counters.read_failures, lookups.len() + chunk_reads.len());
         self.count(&self.counters.write_failures, writers.len());
         lookups.iter().for_each(|lookup| lookup.finish(None));
-        chunk_reads.iter().for_each(|chunk_read| chunk_read.give_up());
+        chunk_reads.iter().for_each(|chunk_read| chunk_read.fail());
         writers.iter().for_each(|writer| writer.cancel());
         self.is_hanging.load(Ordering::Acquire)
     }

@@ -141,7 +141,7 @@ impl Disk {
     }
 
     /// Returns true if there may be files that are not in the index.
-    fn may_know_less(&self, index: &Index) -> bool {
+    fn may_be_incomplete(&self, index: &Index) -> bool {
         !index.is_complete || !self.is_alone.load(Ordering::Acquire)
     }
 
@@ -156,8 +156,8 @@ impl Disk {
             return Some(Arc::clone(lookup));
         }
         let mut index = lock(&self.index);
-        index.asked(hash);
-        let may_be_there = index.contains(hash) || self.may_know_less(&index);
+        index.record_lookup(hash);
+        let may_be_there = index.contains(hash) || self.may_be_incomplete(&index);
         drop(index);
         if !may_be_there || lock(&self.removals).contains_key(&hash) {
             return None;
@@ -254,7 +254,7 @@ impl Disk {
         }
         let mut index = lock(&self.index);
         let was_known = index.contains(hash);
-        let may_be_there = was_known || self.may_know_less(&index) || writer.is_some();
+        let may_be_there = was_known || self.may_be_incomplete(&index) || writer.is_some();
         index.remove(hash);
         drop(index);
         if may_be_there {

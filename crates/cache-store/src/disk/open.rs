@@ -173,7 +173,7 @@ impl Disk {
         file.read_exact_at(&mut front, 0)?;
         let header = Header::decode(&front)?;
         if header.hash != key.hash() || header.file_bytes() != size {
-            return Err(Damaged("its length or its name is not what its header says").into());
+            return Err(Damaged("its length or name does not match its header").into());
         }
         if header.text != key.text() {
             return Ok(None);

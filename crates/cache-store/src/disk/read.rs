@@ -111,7 +111,7 @@ impl ChunkRead {
     }
 
     /// Ends the read: its reader gets nothing more.
-    pub(super) fn give_up(&self) {
+    pub(super) fn fail(&self) {
         self.finish(Err(()));
     }
 

@@ -93,7 +93,7 @@ impl Writer {
 
     /// Returns true if the disk has held back the insertion for at least `timeout`.
     pub fn is_overdue(&self, timeout: Duration) -> bool {
-        matches!(&self.source, Source::BusyObject(busy) if busy.is_held_back_by_disk(timeout))
+        matches!(&self.source, Source::BusyObject(busy) if busy.is_blocked_on_disk(timeout))
     }
 
     pub fn await_turn(&self, bytes: u64) {

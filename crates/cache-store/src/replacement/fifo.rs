@@ -22,7 +22,7 @@ impl Policy for Fifo {
         self.by_arrival.back()
     }
 
-    fn leave(&mut self, slot: u32, _: Departure) {
+    fn removed(&mut self, slot: u32, _: Departure) {
         self.by_arrival.remove(slot);
     }
 }

@@ -10,7 +10,7 @@ use super::{Departure, Item, Kind, Policy};
 
 pub const KIND: Kind = Kind {
     name: "gdsf",
-    summary: "GreedyDual-Size-Frequency: small and often used objects stay",
+    summary: "GreedyDual-Size-Frequency: keeps small, frequently used objects",
     start: |_| Box::new(Gdsf::default()),
 };
 
@@ -52,7 +52,7 @@ impl Policy for Gdsf {
         self.ranking.lowest()
     }
 
-    fn leave(&mut self, slot: u32, departure: Departure) {
+    fn removed(&mut self, slot: u32, departure: Departure) {
         let priority = self.ranking.remove(slot);
         if departure == Departure::Evicted {
             self.inflation = priority;

@@ -40,7 +40,7 @@ impl Policy for LfuDa {
         self.ranking.lowest()
     }
 
-    fn leave(&mut self, slot: u32, departure: Departure) {
+    fn removed(&mut self, slot: u32, departure: Departure) {
         let priority = self.ranking.remove(slot);
         if departure == Departure::Evicted {
             self.age = priority;

@@ -24,7 +24,7 @@ impl Policy for Lru {
         self.by_use.back()
     }
 
-    fn leave(&mut self, slot: u32, _: Departure) {
+    fn removed(&mut self, slot: u32, _: Departure) {
         self.by_use.remove(slot);
     }
 }

@@ -38,11 +38,11 @@ pub trait Policy: Send {
     /// The object at `slot` was requested and found.
     fn touch(&mut self, slot: u32);
 
-    /// The object to evict next; `None` if there is none. It stays until [`leave`](Policy::leave).
+    /// The object to evict next; `None` if there is none. It stays until [`removed`](Policy::removed).
     fn choose(&mut self) -> Option<u32>;
 
     /// The object at `slot` was removed.
-    fn leave(&mut self, slot: u32, departure: Departure);
+    fn removed(&mut self, slot: u32, departure: Departure);
 }
 
 #[derive(Clone, Copy)]

@@ -12,7 +12,7 @@ use super::{Departure, Item, Kind, Policy};
 
 pub const KIND: Kind = Kind {
     name: "s3-fifo",
-    summary: "S3-FIFO: newcomers prove themselves in a tenth of the cache",
+    summary: "S3-FIFO: new objects are tried out in a tenth of the cache",
     start: |budget_bytes| Box::new(S3Fifo::new(budget_bytes)),
 };
 
@@ -138,7 +138,7 @@ impl Policy for S3Fifo {
         chosen.or_else(|| self.choose_main()).or_else(|| self.choose_small())
     }
 
-    fn leave(&mut self, slot: u32, departure: Departure) {
+    fn removed(&mut self, slot: u32, departure: Departure) {
         let resident = self.take_out(slot);
         if departure == Departure::Evicted && !resident.is_main {
             self.ghosts.remember(resident.identity, resident.size_bytes);

@@ -35,7 +35,7 @@ impl Policy for Sieve {
         Some(at)
     }
 
-    fn leave(&mut self, slot: u32, _: Departure) {
+    fn removed(&mut self, slot: u32, _: Departure) {
         if self.hand == Some(slot) {
             self.hand = self.by_arrival.before(slot);
         }

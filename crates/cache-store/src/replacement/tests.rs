@@ -23,7 +23,7 @@ fn run(kind: Kind, budget: u64, requests: &[(u64, u64)]) -> Vec<bool> {
         }
         while used + size_bytes > budget {
             let slot = policy.choose().expect("a full cache has something to evict");
-            policy.leave(slot, Departure::Evicted);
+            policy.removed(slot, Departure::Evicted);
             let (&gone, &(_, size)) =
                 held.iter().find(|(_, (at, _))| *at == slot).expect("it chose a resident");
             held.remove(&gone);
@@ -37,7 +37,7 @@ fn run(kind: Kind, budget: u64, requests: &[(u64, u64)]) -> Vec<bool> {
     }
     // The remaining objects can be removed in any order, after which there is nothing to choose.
     for (slot, _) in held.values() {
-        policy.leave(*slot, Departure::Removed);
+        policy.removed(*slot, Departure::Removed);
     }
     assert_eq!(policy.choose(), None, "{kind:?}");
     hits

@@ -62,11 +62,11 @@ impl Store {
     pub fn lookup(&self, key: &Key<'_>) -> Lookup {
         match self.0.memory.find(key) {
             Some(object) => Lookup::of(object),
-            None => self.look_further(key),
+            None => self.lookup_beyond_memory(key),
         }
     }
 
-    fn look_further(&self, key: &Key<'_>) -> Lookup {
+    fn lookup_beyond_memory(&self, key: &Key<'_>) -> Lookup {
         if let Some(busy) = busy_at(&self.busy_objects(), key) {
             return Lookup::Busy(busy);
         }

@@ -20,7 +20,7 @@ use crate::variants::Vary;
 /// Keys share this many purge counters. Two keys with the same counter may cost each other a part, which is rare.
 const GENERATIONS: usize = 256;
 
-/// What is known before a part's bytes arrive.
+/// The properties of a part that are known before its bytes arrive.
 #[derive(Clone, Debug)]
 pub struct PartHead {
     /// The metadata of the whole response, opaque to the store.

@@ -1,9 +1,9 @@
-//! The processes of the helper pool: one keeper, which forks the helpers.
+//! The processes of the helper pool: one fork server, which forks the helpers.
 //!
-//! The keeper is forked from the server when the pool starts and does nothing but fork helpers. If the server itself
-//! forked helpers later, when it is large, every page that it changes would be copied while such a helper lives; the
-//! keeper stays small. Both close all descriptors that they do not need, so they keep no client's connection open. Both
-//! end when the server's end of their socket closes, however the server ended.
+//! The fork server is forked from the server when the pool starts and does nothing but fork helpers. If the server
+//! itself forked helpers later, when it is large, every page that it changes would be copied while such a helper lives;
+//! the fork server stays small. Both close all descriptors that they do not need, so they keep no client's connection
+//! open. Both end when the server's end of their socket closes, however the server ended.
 //!
 //! The server may have threads, and fork copies only one of them. So nothing here allocates or takes a lock: it uses
 //! only system calls and the stack. Needs Linux 5.9 (`close_range`).
@@ -22,23 +22,23 @@ use crate::origin::Directory;
 /// How much a helper reads at a time, only to bring it into the page cache.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// The server's handle of the keeper. Dropping it ends the keeper but not the helpers.
-pub struct Keeper {
+/// The server's handle of the fork server. Dropping it ends the fork server but not the helpers.
+pub struct ForkServer {
     socket: OwnedFd,
     pid: Pid,
 }
 
-impl Keeper {
-    /// Forks the keeper. Its helpers look up files below `directories`.
-    pub fn start(directories: &[Directory]) -> io::Result<Keeper> {
+impl ForkServer {
+    /// Forks the fork server. Its helpers look up files below `directories`.
+    pub fn start(directories: &[Directory]) -> io::Result<ForkServer> {
         let (socket, theirs) = pair()?;
         let mut roots: Vec<RawFd> = directories.iter().map(|it| it.root().as_raw_fd()).collect();
         roots.sort_unstable();
-        let pid = fork(|| keep(theirs.as_fd(), directories, &roots))?;
-        Ok(Keeper { socket, pid })
+        let pid = fork(|| serve_forks(theirs.as_fd(), directories, &roots))?;
+        Ok(ForkServer { socket, pid })
     }
 
-    /// Asks the keeper to fork a helper. Returns the server's end of its socket; if the fork fails, the other end is
+    /// Asks the fork server to fork a helper. Returns the server's end of its socket; if the fork fails, the other end is
     /// closed.
     pub fn start_helper(&self) -> Result<OwnedFd, Errno> {
         let (socket, theirs) = pair()?;
@@ -52,7 +52,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for ForkServer {
     fn drop(&mut self) {
         let _ = shutdown(&self.socket, Shutdown::Both);
         while matches!(waitpid(Some(self.pid), WaitOptions::empty()), Err(Errno::INTR)) {}
@@ -63,8 +63,8 @@ fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
 
-fn keep(socket: BorrowedFd<'_>, directories: &[Directory], roots: &[RawFd]) {
-    let _ = set_name(c"sojourn-keeper");
+fn serve_forks(socket: BorrowedFd<'_>, directories: &[Directory], roots: &[RawFd]) {
+    let _ = set_name(c"sojourn-forker");
     ignore_signals();
     if close_all_but(socket, roots).is_err() {
         return;

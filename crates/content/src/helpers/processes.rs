@@ -13,7 +13,7 @@ use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
-use super::child::Keeper;
+use super::child::ForkServer;
 use super::message::{REPLY_BYTES, REQUEST_BYTES, Reply, Request, receive, send};
 use super::queue::{Queue, Queued};
 use super::{HelperCounts, Refused};
@@ -32,7 +32,7 @@ const OUTCOME: u64 = u64::MAX;
 
 pub struct Processes {
     origin: Arc<dyn Origin>,
-    keeper: Keeper,
+    fork_server: ForkServer,
     queue: Queue,
     /// A slot is empty before its first job and after its helper ended.
     places: Vec<Option<Helper>>,
@@ -53,13 +53,13 @@ impl Processes {
             let message = "helper processes need a local directory to open files in";
             return Err(io::Error::new(io::ErrorKind::Unsupported, message));
         }
-        let keeper = Keeper::start(origin.directories())?;
+        let fork_server = ForkServer::start(origin.directories())?;
         let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let outcome = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         epoll::add(&events, &outcome, epoll::EventData::new_u64(OUTCOME), epoll::EventFlags::IN)?;
         let places = (0..count.max(1)).map(|_| None).collect();
         let queue = Queue::new(queue_max);
-        let mut pool = Processes { origin: Arc::clone(origin), keeper, queue, places, events, outcome };
+        let mut pool = Processes { origin: Arc::clone(origin), fork_server, queue, places, events, outcome };
         pool.start_first_helper()?;
         Ok(pool)
     }
@@ -84,7 +84,7 @@ impl Processes {
         for event in events {
             match event.data.u64() {
                 OUTCOME => drop(rustix::io::read(&self.outcome, &mut [0; 8])),
-                place => self.hear(place as usize),
+                place => self.receive_reply(place as usize),
             }
         }
         self.dispatch();
@@ -128,7 +128,7 @@ impl Processes {
     }
 
     /// Handles a reply from the helper in slot `place`, or its end.
-    fn hear(&mut self, place: usize) {
+    fn receive_reply(&mut self, place: usize) {
         let Some(helper) = &mut self.places[place] else { return };
         let mut reply = [0; REPLY_BYTES];
         match receive(helper.socket.as_fd(), &mut reply, RecvFlags::DONTWAIT) {
@@ -149,12 +149,12 @@ impl Processes {
     }
 
     fn start_helper(&mut self, place: usize) -> Result<(), Errno> {
-        let socket = match self.keeper.start_helper() {
+        let socket = match self.fork_server.start_helper() {
             Ok(socket) => socket,
-            // The keeper has ended, too.
+            // The fork server has ended, too.
             Err(_) => {
-                self.keeper = Keeper::start(self.origin.directories()).map_err(|_| Errno::AGAIN)?;
-                self.keeper.start_helper()?
+                self.fork_server = ForkServer::start(self.origin.directories()).map_err(|_| Errno::AGAIN)?;
+                self.fork_server.start_helper()?
             }
         };
         epoll::add(&self.events, &socket, epoll::EventData::new_u64(place as u64), epoll::EventFlags::IN)?;

@@ -87,9 +87,11 @@ impl Unavailable {
     pub fn hint(&self) -> &'static str {
         match self.cause {
             Cause::NotOwner => {
-                "--residency nowait tells everybody the truth; or run the server as the files' owner"
+                "use --residency nowait, which works for any user; or run the server as the files' owner"
             }
-            Cause::Unsupported(_) => "--residency none sends whatever is not cached through a helper",
+            Cause::Unsupported(_) => {
+                "use --residency none, which sends everything that is not cached through a helper"
+            }
         }
     }
 }
@@ -98,7 +100,9 @@ impl Unavailable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
     /// `mincore` would report every page as resident.
-    #[error("the server neither owns it nor may write it, and then the kernel calls every page resident")]
+    #[error(
+        "the server neither owns the file nor may write it, so the kernel reports every page as resident"
+    )]
     NotOwner,
     /// The kernel or the file system does not support it.
     #[error("{0}")]

@@ -12,7 +12,7 @@ impl Residency for Never {
     }
 
     fn summary(&self) -> &'static str {
-        "no test: what is not in the server's own caches counts as missing"
+        "no test: anything outside the server's own caches counts as not resident"
     }
 
     fn test(&self, _file: &dyn AsFd, _offset: u64, _length: usize) -> Answer {

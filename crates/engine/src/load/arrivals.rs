@@ -8,9 +8,9 @@ use sojourn_load::{
 };
 use sojourn_measure::Nanos;
 
-const ARRIVALS: &str = "Who comes";
-const THINK: &str = "How long clients think";
-const STOP: &str = "How long";
+const ARRIVALS: &str = "Arrivals";
+const THINK: &str = "Think times";
+const STOP: &str = "Duration";
 
 /// The time limit of a run that ends after a number of requests or sessions.
 const UNTIL_DONE: Nanos = Nanos(24 * 3_600_000_000_000);
@@ -83,7 +83,7 @@ fn positive_rate(text: &str) -> Result<f64, String> {
 }
 
 /// The arrivals of a run, with warm-up and end.
-pub struct Coming {
+pub struct ResolvedArrivals {
     pub arrivals: Arrivals<'static>,
     pub schedule: Schedule,
     pub stop: StopRule,
@@ -91,7 +91,7 @@ pub struct Coming {
 
 impl ArrivalOptions {
     /// The arrivals that these options describe, with the default warm-up and duration of a preset.
-    pub fn coming(&self, warm_up: Nanos, duration: Nanos) -> anyhow::Result<Coming> {
+    pub fn resolve(&self, warm_up: Nanos, duration: Nanos) -> anyhow::Result<ResolvedArrivals> {
         let counted = self.requests.is_some() || self.sessions.is_some();
         let until_done = counted && self.duration.is_none();
         // A given number of requests is measured completely, unless a warm-up is given.
@@ -113,13 +113,13 @@ impl ArrivalOptions {
                 (self.open(vec![segment]), Schedule::single(settle, measured, offered))
             }
         };
-        ensure!(schedule.end() > settle, "the measured time must be longer than nothing");
+        ensure!(schedule.end() > settle, "the measured time must be above 0 s");
         let stop = match (self.requests, self.sessions) {
             (Some(requests), _) => StopRule::Requests(requests),
             (None, Some(sessions)) => StopRule::Visits(sessions),
             (None, None) => StopRule::ScheduleEnd,
         };
-        Ok(Coming { arrivals, schedule, stop })
+        Ok(ResolvedArrivals { arrivals, schedule, stop })
     }
 
     /// The distribution of think times around the mean.

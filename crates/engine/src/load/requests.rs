@@ -9,14 +9,14 @@ use std::{
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 use sojourn_load::{
-    Catalogue, Connections, Form, Pick, Requests, Scenario, Shape, Surroundings, Target, Version, is_har,
+    Catalogue, Connections, Form, Pick, Requests, Scenario, ScenarioInputs, Shape, Target, Version, is_har,
     webstone,
 };
 use sojourn_workload::web99::LOAD_MAX;
 
 use crate::text_file;
 
-const REQUESTS: &str = "What is asked for";
+const REQUESTS: &str = "Requests";
 
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("what").args(["mix", "session_log", "walk", "web99", "scenario", "follow_redirects"]))]
@@ -117,13 +117,13 @@ impl RequestOptions {
                 ensure!(self.pipeline.is_none(), "--pipeline: visitors wait for each answer");
                 ensure!(
                     self.method == "GET" && self.body.is_none(),
-                    "--method and --body: the preset says them"
+                    "--method and --body have no effect: the preset defines the requests"
                 );
                 ensure!(
                     version != Version::Http2,
-                    "--http 2: the preset's visitors speak HTTP/1\nhint: with --web99 N it asks for files alone, by either"
+                    "--http 2: the preset's visitors use HTTP/1\nhint: --web99 N requests only files, with either version"
                 );
-                Catalogue::whole_web99(&form, clients.unwrap_or(1))
+                Catalogue::web99_with_dynamic(&form, clients.unwrap_or(1))
             }
             (None, Some(Preset::Webstone)) => Catalogue::mix(&form, webstone::FILELIST)?,
             (None, None) => (Catalogue::single(&form), Pick::First),
@@ -132,23 +132,27 @@ impl RequestOptions {
 
     fn scenario(&self, form: &Form<'_>, think_shape: Shape) -> anyhow::Result<Option<Scenario>> {
         let folder = self.scenario.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-        let surroundings = Surroundings {
+        let inputs = ScenarioInputs {
             read_file: &|name| fs::read(folder.join(name)).map_err(|error| error.to_string()),
             environment: &|name| env::var(name).ok(),
             think_shape,
         };
         if let Some(redirects) = self.follow_redirects {
-            return Ok(Some(Scenario::of_page(form, redirects, &surroundings)?));
+            return Ok(Some(Scenario::of_page(form, redirects, &inputs)?));
         }
         let Some(path) = &self.scenario else { return Ok(None) };
-        ensure!(self.method == "GET" && self.body.is_none(), "--method and --body: the scenario says them");
+        ensure!(
+            self.method == "GET" && self.body.is_none(),
+            "--method and --body have no effect: the scenario defines the requests"
+        );
         let text = read_text(path)?;
         let read = if is_har(&text) { Scenario::from_har } else { Scenario::parse };
-        let mut scenario = read(form, &text, &surroundings).with_context(|| shown(path))?;
+        let mut scenario = read(form, &text, &inputs).with_context(|| shown(path))?;
         if let Some(path) = self.users_file.as_deref().filter(|path| path.exists()) {
             let kept = serde_json::from_str(&read_text(path)?);
-            scenario
-                .go_on(kept.with_context(|| format!("{} has no users of an earlier run", path.display()))?);
+            scenario.resume_users(
+                kept.with_context(|| format!("{} contains no users from an earlier run", path.display()))?,
+            );
         }
         Ok(Some(scenario))
     }

@@ -1,4 +1,4 @@
-//! The result of a load or replay, as printed and written to files.
+//! The result and the progress of a load or replay, as printed and written to files.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -8,12 +8,13 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_load::webstone::WebStone;
-use sojourn_load::{Outcome, Report, Timeline};
+use sojourn_load::{Outcome, Progress, Report, Timeline};
+use sojourn_measure::Summary;
 use sojourn_measure::machine::Machine;
 
 /// Figures of other programs to report as well.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Shows {
+pub enum FigureSet {
     Ours,
     WebStone,
 }
@@ -89,7 +90,38 @@ fn write_opened(
     });
     if let Err(error) = &written {
         eprintln!("error: cannot write {}: {error}", path.display());
-        eprintln!("hint: make room there, or name another file");
+        eprintln!("hint: free some space there, or choose another file");
     }
     written.is_ok()
+}
+
+/// The progress of a run: a line on standard error, once a second.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "LoadProgress")]
+pub struct ProgressLine<'a> {
+    progress: f64,
+    step: Option<usize>,
+    requests_per_second: f64,
+    errors_per_second: f64,
+    in_flight: u64,
+    generator_cpu_fraction: f64,
+    time_to_first_byte_p95_seconds: Option<f64>,
+    time_to_first_byte_intended_seconds: &'a Summary,
+}
+
+/// Writes one line to standard error, which Python reads for its live view.
+pub fn print_progress(progress: &Progress) {
+    let line = ProgressLine {
+        progress: progress.fraction,
+        step: progress.step,
+        requests_per_second: progress.requests_per_second,
+        errors_per_second: progress.errors_per_second,
+        in_flight: progress.in_flight,
+        generator_cpu_fraction: progress.generator_cpu_fraction,
+        time_to_first_byte_p95_seconds: progress.time_to_first_byte.p95,
+        time_to_first_byte_intended_seconds: &progress.time_to_first_byte,
+    };
+    if let Ok(line) = serde_json::to_string(&line) {
+        eprintln!("{line}");
+    }
 }

@@ -31,7 +31,7 @@ pub fn wait_on_stdin(interrupted: &Arc<AtomicBool>) -> anyhow::Result<()> {
             ("go", time) => {
                 let start = time.parse::<f64>().ok().and_then(|time| Duration::try_from_secs_f64(time).ok());
                 let start =
-                    start.with_context(|| format!("`go` wants seconds since the epoch, not {time:?}"))?;
+                    start.with_context(|| format!("`go` needs seconds since the epoch, not {time:?}"))?;
                 let delay = start.saturating_sub(since_epoch());
                 if delay > START_DELAY_MAX {
                     bail!("the start is {} s away: the clocks of the machines differ", delay.as_secs());
@@ -40,10 +40,10 @@ pub fn wait_on_stdin(interrupted: &Arc<AtomicBool>) -> anyhow::Result<()> {
                 thread::sleep(delay);
                 return Ok(());
             }
-            _ => bail!("standard input said {line:?}; `clock`, `go TIME` and `stop` are understood"),
+            _ => bail!("unexpected line {line:?} on standard input: send `clock`, `go TIME` or `stop`"),
         }
     }
-    bail!("standard input ended before it said `go`")
+    bail!("standard input ended before `go`")
 }
 
 fn watch_for_stop(interrupted: Arc<AtomicBool>) {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use sojourn_load::viewers::{StreamOutcome, StreamProgress, StreamReport, StreamTimeline, run_streams};
 use sojourn_measure::{Summary, affinity, machine::Machine};
 
-use super::common::{Format, interrupt_flag};
+use super::generator::{Format, interrupt_flag};
 use super::result::write_file;
 
 mod options;
@@ -23,7 +23,7 @@ use text::write_text;
 const SCHEME: &str = "rtsp://";
 
 /// Returns true if the arguments of `load` ask for viewers of films.
-pub fn are_meant(words: &[std::ffi::OsString]) -> bool {
+pub fn is_streaming(words: &[std::ffi::OsString]) -> bool {
     words.get(1).is_some_and(|word| word == "load")
         && words
             .iter()

@@ -66,7 +66,11 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
     }
     let generator = &report.generator;
     let busy = number(generator.cpu_fraction.map(|fraction| fraction * 100.0));
-    writeln!(output, "\ngenerator: {busy} % of a core, {} turns/s", number(generator.turns_per_second))?;
+    writeln!(
+        output,
+        "\ngenerator: {busy} % of a core, {} event-loop iterations/s",
+        number(generator.iterations_per_second)
+    )?;
     let late = generator.send_lag_p99_seconds.map(|seconds| seconds * 1e3);
     writeln!(
         output,
@@ -75,7 +79,7 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
         number(Some(generator.send_lag_limit_seconds * 1e3)),
         number(Some(generator.timer_slack_seconds * 1e3)),
     )?;
-    write_doubts(output, &generator.reasons, &report.warnings)
+    write_warnings(output, &generator.reasons, &report.warnings)
 }
 
 /// The offered load; for several steps, from the first to the last.
@@ -197,7 +201,7 @@ fn write_undisturbed(output: &mut impl Write, report: &Report) -> io::Result<()>
 }
 
 /// Writes reasons not to trust the result, if there are any.
-pub fn write_doubts(output: &mut impl Write, reasons: &[String], warnings: &[String]) -> io::Result<()> {
+pub fn write_warnings(output: &mut impl Write, reasons: &[String], warnings: &[String]) -> io::Result<()> {
     let limit = "THE GENERATOR WAS THE LIMIT, not the server";
     reasons.iter().try_for_each(|why| writeln!(output, "{limit}: {why}"))?;
     warnings.iter().try_for_each(|warning| writeln!(output, "warning: {warning}"))

@@ -93,10 +93,9 @@ impl CacheOptions {
         }
         let (cache, disk_threads) = self.open_tiers(files_max)?;
         let Some(ratio) = self.force_hit_ratio else { return Ok((cache, disk_threads)) };
-        let cache =
-            cache.context("--force-hit-ratio needs a cache\nhint: give --cache-memory more than 0")?;
+        let cache = cache.context("--force-hit-ratio needs a cache\nhint: set --cache-memory above 0")?;
         eprintln!(
-            "warning: an experiment: hits are drawn by lot (--force-hit-ratio {ratio}), clients get outdated answers"
+            "warning: --force-hit-ratio {ratio} is for experiments: hits are drawn at random, and clients may get outdated responses"
         );
         Ok((Some(cache.with_forced_hits(ForcedHits::new(ratio, self.force_hit_seed))), disk_threads))
     }
@@ -125,7 +124,7 @@ impl CacheOptions {
         };
         ensure!(
             self.cache_disk > 0,
-            "--cache-disk 0 leaves nothing to {}\nhint: leave --cache-dir out",
+            "--cache-disk 0 leaves no space for {}\nhint: leave out --cache-dir",
             path.display()
         );
         let settings = self.settings(files_max);
@@ -154,7 +153,7 @@ impl CacheOptions {
         {
             ensure!(
                 !is_given,
-                "{option} needs one cache for all, and here each process has its own\n{ONE_PROCESS}"
+                "{option} needs one shared cache, but each process of this architecture has its own\n{ONE_PROCESS}"
             );
         }
         let share = if scope == CacheScope::Worker { workers.max(1) } else { 1 };

@@ -56,7 +56,7 @@ fn directory(text: &str) -> Result<String, String> {
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("a variable looks like NAME=VALUE")?;
+    let (name, value) = text.split_once('=').ok_or("write a variable as NAME=VALUE")?;
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !is_name {
         return Err(format!("{name}: a variable's name has letters, digits and _ only"));

@@ -43,11 +43,11 @@ impl HostsOptions {
         let refuses = self.unknown_host == "refuse";
         ensure!(
             !(refuses && self.host.is_empty()),
-            "every host is refused\nhint: give some by --host, or leave --unknown-host out"
+            "every host would be refused\nhint: add hosts with --host, or leave out --unknown-host"
         );
         ensure!(
             !refuses || general.is_empty(),
-            "--upstream would get no requests\nhint: leave it out, or --unknown-host refuse"
+            "--upstream would get no requests\nhint: leave out --upstream or --unknown-host refuse"
         );
         let others = if general.is_empty() && !self.host.is_empty() {
             UnknownHosts::Refused
@@ -65,7 +65,7 @@ impl HostsOptions {
             add(names, upstream.len());
         }
         let hosts = Hosts::new(hosts, others)
-            .map_err(|error| anyhow!("{error}\nhint: give each name to one host, by --host"))?;
+            .map_err(|error| anyhow!("{error}\nhint: use each name once in --host"))?;
         Ok((hosts, ranges))
     }
 }
@@ -98,8 +98,8 @@ mod tests {
         assert_eq!((find("x.b.example:80"), find("A"), find("c")), (Some(1), Some(2), None));
         for (bad, said) in [
             ("a.example", "expected NAME=URL"),
-            ("a:80=http://h", "no name of a host"),
-            ("a=h", "an upstream looks like"),
+            ("a:80=http://h", "not a host name"),
+            ("a=h", "write an upstream as"),
             ("{ upstream = [\"http://h\"] }", "--names"),
             ("{ names = [\"a\"] }", "--upstream"),
             ("{ names = [\"a\"], upstream = \"http://h\", root = \"x\" }", "root"),

@@ -31,7 +31,7 @@ mod options;
 pub use options::Options;
 
 /// The hint for options that need a single process.
-const ONE_PROCESS: &str = "hint: choose an architecture that is one process: mt or an event loop";
+const ONE_PROCESS: &str = "hint: choose an architecture with a single process: mt or an event loop";
 
 /// Runs the proxy until a signal. `words` is the command line, for `command`.
 pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> anyhow::Result<ExitCode> {
@@ -41,7 +41,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     let architecture = architecture::by_name(&options.architecture).context("no such architecture")?;
     let scope = architecture.cache_scope().with_context(|| {
         let name = architecture.name();
-        format!("{name} cannot be a proxy: each of its programs serves one connection\nhint: choose another, such as mt or amped")
+        format!("{name} cannot be a proxy: each of its processes serves a single connection\nhint: choose another architecture, such as mt or amped")
     })?;
     metrics::begin();
     memory::prepare();
@@ -51,7 +51,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     let health_check = options.upstreams.health_check();
     ensure!(
         scope == CacheScope::Server || health_check.is_none(),
-        "with {} each process would have to ask upstreams for their health (--health-path)\n{ONE_PROCESS}",
+        "with {}, each process would need its own health checks (--health-path)\n{ONE_PROCESS}",
         architecture.name()
     );
     if options.print_config {
@@ -108,7 +108,7 @@ impl Options {
         let defaults = architecture.defaults();
         ensure!(
             self.workers.is_none() || defaults.workers.is_some(),
-            "{} has no workers to choose a number of\nhint: leave --workers out; mp, mt, helper, ncopy and uring have some",
+            "{} does not use --workers\nhint: leave it out; mp, mt, helper, ncopy and uring have workers",
             architecture.name()
         );
         let workers = self.workers.map(|workers| workers as usize).or(defaults.workers).unwrap_or(1);
@@ -136,7 +136,7 @@ impl Options {
         let urls = general.iter().chain(of_hosts);
         ensure!(
             self.fastcgi.has_scripts() || urls.clone().all(|url| url.scheme != Scheme::FastCgi),
-            "where are the scripts of the application?\nhint: give --fastcgi-root, or --fastcgi-script if one answers everything"
+            "the location of the application's scripts is missing\nhint: give --fastcgi-root, or --fastcgi-script if one script answers everything"
         );
         let application = self.fastcgi.application();
         let proxy = Proxy {

@@ -11,10 +11,8 @@ use super::fastcgi::FastCgiOptions;
 use super::forward::ForwardOptions;
 use super::hosts::HostsOptions;
 use crate::serve::options::limit::LimitOptions;
-use crate::serve::options::listen::ListenOptions;
-use crate::serve::options::log::LogOptions;
-use crate::serve::options::process::ProcessOptions;
-use crate::serve::options::tls::TlsOptions;
+use crate::serve::options::listen::{ListenOptions, TlsOptions};
+use crate::serve::options::process::{LogOptions, ProcessOptions};
 use crate::serve::options::upstream::{UpstreamOptions, upstream};
 
 /// Proxy requests to other servers, and cache their responses.
@@ -84,7 +82,11 @@ fn architectures() -> PossibleValuesParser {
 /// Parses a token (RFC 9110, 7.6.3).
 fn pseudonym(text: &str) -> Result<String, String> {
     let is_token = !text.is_empty() && text.bytes().all(sojourn_http::token::is_token);
-    if is_token { Ok(text.to_owned()) } else { Err("a name has letters, digits and - . _ only".to_owned()) }
+    if is_token {
+        Ok(text.to_owned())
+    } else {
+        Err("a name consists of letters, digits and - . _".to_owned())
+    }
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ impl Options {
         let is_one = architecture.cache_scope() == Some(CacheScope::Server);
         ensure!(
             is_one || health_check.is_none(),
-            "with {} each process would have to ask upstreams for their health (--health-path)\nhint: choose an \
+            "with {}, each process would need its own health checks (--health-path)\nhint: choose an \
              architecture that is one process: mt or an event loop",
             architecture.name()
         );

@@ -18,7 +18,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, send, sendmsg, socketpair,
 };
 use sojourn_server::connection::Transport;
-use sojourn_server::{Listener, Requests, Stop, listening_sockets};
+use sojourn_server::{Listener, Requests, Stop, listening_sockets, stderr};
 
 use super::launcher::{CANNOT_EXECUTE, Launched, Launcher, VARIABLE};
 use super::listener::Listeners;
@@ -76,9 +76,9 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// Starts a successor for each of `requests` until one serves; then calls `succeed` and requests the stop. Returns
+    /// Starts a successor for each of `requests` until one serves; then calls `on_success` and requests the stop. Returns
     /// at the stop.
-    pub fn serve_requests(&self, requests: &Requests, stop: &Stop, succeed: impl Fn()) {
+    pub fn serve_requests(&self, requests: &Requests, stop: &Stop, on_success: impl Fn()) {
         while !stop.is_requested() {
             let mut waits = [PollFd::new(requests, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
             // Requests are checked whether or not the wait was interrupted.
@@ -86,25 +86,27 @@ impl Handover {
             if stop.is_requested() || !requests.take() {
                 continue;
             }
-            match self.bequeath() {
+            match self.start_successor() {
                 Ok(process) => {
-                    say(&format!("process {process} has taken over: finishing what was begun\n"));
-                    succeed();
+                    stderr::write(&format!("process {process} has taken over: draining connections\n"));
+                    on_success();
                     stop.request();
                 }
-                Err(error) => say(&format!("error: nobody takes over, this server goes on: {error:#}\n")),
+                Err(error) => stderr::write(&format!(
+                    "error: the binary upgrade failed, this server keeps serving: {error:#}\n"
+                )),
             }
         }
     }
 
     /// Starts a successor; returns its number when it serves.
-    fn bequeath(&self) -> anyhow::Result<i32> {
+    fn start_successor(&self) -> anyhow::Result<i32> {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let mut successor = self.launcher.launch(theirs.as_fd())?;
         drop(theirs);
         // If it has ended meanwhile, its exit status says more than the broken channel.
-        let handed_over = self.hand_over(&ours);
+        let handed_over = self.pass_sockets(&ours);
         let outcome = wait_until_ready(&mut successor, &ours).and(handed_over);
         if outcome.is_err() {
             successor.kill();
@@ -112,7 +114,7 @@ impl Handover {
         outcome.map(|()| successor.process)
     }
 
-    fn hand_over(&self, channel: &OwnedFd) -> anyhow::Result<()> {
+    fn pass_sockets(&self, channel: &OwnedFd) -> anyhow::Result<()> {
         let role = if self.offer.sockets_are_passed { Role::Passed } else { Role::Opened };
         for socket in listening_sockets()? {
             let socket = TcpListener::from(socket);
@@ -155,7 +157,7 @@ fn wait_until_ready(successor: &mut Launched<'_>, channel: &OwnedFd) -> anyhow::
         ensure!(status.code() != Some(CANNOT_EXECUTE), "the program cannot be executed");
         bail!("the new process ended: {status}");
     }
-    ensure!(is_ready, "the new process does not say that it is ready");
+    ensure!(is_ready, "the new process did not report that it is ready");
     Ok(())
 }
 
@@ -167,11 +169,6 @@ fn poll_for(waits: &mut [PollFd<'_>], timeout: Duration) -> io::Result<usize> {
             outcome => return Ok(outcome?),
         }
     }
-}
-
-/// Not with `eprintln`: another thread may fork meanwhile, and its child would find the lock held.
-fn say(text: &str) {
-    let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 
 /// The sockets inherited from a predecessor.
@@ -194,14 +191,14 @@ impl Inheritance {
         fcntl_setfd(&channel, FdFlags::CLOEXEC)
             .map_err(|error| anyhow!("there is no predecessor: {error}\nhint: unset {VARIABLE}"))?;
         let mut sockets = Vec::new();
-        while let Some(socket) = take(&channel).context("the predecessor is gone")? {
+        while let Some(socket) = take(&channel).context("the predecessor has ended")? {
             sockets.push(socket);
         }
         Ok(Inheritance { channel: Some(channel), sockets })
     }
 
     /// The sockets that a service manager passed to a predecessor.
-    pub fn passed(&mut self) -> Vec<Listener> {
+    pub fn take_activated(&mut self) -> Vec<Listener> {
         self.take_where(|role, _| role == Role::Passed)
     }
 
@@ -262,7 +259,10 @@ fn take(channel: &OwnedFd) -> io::Result<Option<(Role, Listener)>> {
         (2, Some(role), Some(transport), Some(socket)) => {
             Ok(Some((role, Listener { socket: socket.into(), transport })))
         }
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "it says what this version does not understand")),
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "it sent a message that this version does not understand",
+        )),
     }
 }
 
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(all.at("127.0.0.1:0").len(), 1);
         assert_eq!(all.at("127.0.0.1:0").len(), 0);
         assert!(all.admin("127.0.0.1:0").is_some() && all.admin("127.0.0.1:0").is_none());
-        assert_eq!(all.passed().len(), 1);
+        assert_eq!(all.take_activated().len(), 1);
     }
 
     #[test]

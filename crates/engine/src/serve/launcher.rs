@@ -99,7 +99,7 @@ impl Launcher {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         control.push(SendAncillaryMessage::ScmRights(&descriptors));
-        let gone = || "the process that starts successors is gone";
+        let gone = || "the launcher process has ended";
         sendmsg(&self.channel, &[IoSlice::new(&[START])], &mut control, SendFlags::NOSIGNAL)
             .with_context(gone)?;
         match self.answer().with_context(gone)? {
@@ -174,7 +174,7 @@ impl Waiting<'_> {
             let (is_asked, has_ended) = (is_set(waits.first()), is_set(waits.get(1)));
             drop(waits);
             if has_ended {
-                self.bury()?;
+                self.reap()?;
             }
             if is_asked && !self.answer()? {
                 return Ok(());
@@ -238,7 +238,7 @@ impl Waiting<'_> {
     }
 
     /// Reports how the program ended.
-    fn bury(&mut self) -> io::Result<()> {
+    fn reap(&mut self) -> io::Result<()> {
         let Some((process, _)) = self.started.take() else { return Ok(()) };
         let status = waitpid(Some(process), WaitOptions::empty())?.map_or(0, |(_, status)| status.as_raw());
         self.send(status)

@@ -1,8 +1,12 @@
-//! The listening sockets: opened here, or passed by a service manager.
+//! The listening sockets: opened here, or passed by a service manager, which is notified when the server is ready.
 
+use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
 
 use anyhow::{anyhow, bail, ensure};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -13,8 +17,7 @@ use sojourn_server::connection::Transport;
 use sojourn_server::{BACKLOG, LISTENERS_MAX, Listener, defer_accept};
 
 use super::binary_upgrade::Inheritance;
-use super::options::listen::ListenOptions;
-use super::options::tls::TlsOptions;
+use super::options::listen::{ListenOptions, TlsOptions};
 
 const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 
@@ -33,8 +36,8 @@ pub struct Listeners {
 impl ListenOptions {
     /// Sockets from a service manager; otherwise a predecessor's, or new ones.
     pub fn listeners(&self, tls: &TlsOptions, inheritance: &mut Inheritance) -> anyhow::Result<Listeners> {
-        let mut passed = passed()?;
-        passed.extend(inheritance.passed());
+        let mut passed = activated_sockets()?;
+        passed.extend(inheritance.take_activated());
         let are_passed = !passed.is_empty();
         let listeners = if are_passed { passed } else { self.own_listeners(tls, inheritance)? };
         listeners.iter().try_for_each(|listener| self.adjust(&listener.socket))?;
@@ -75,7 +78,7 @@ impl ListenOptions {
         }
         if let Some(timeout) = self.defer_accept {
             defer_accept(listener, timeout).map_err(|error| {
-                anyhow!("cannot defer accepting: {error}\nhint: leave --defer-accept out on this system")
+                anyhow!("cannot defer accepting: {error}\nhint: leave out --defer-accept on this system")
             })?;
         }
         Ok(())
@@ -91,12 +94,14 @@ pub fn inherit_or_listen(address: &str, inheritance: &mut Inheritance) -> anyhow
 pub fn listen(address: &str) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).map_err(|error| {
         let hint = match error.kind() {
-            ErrorKind::AddrInUse => "another program listens there: stop it, or take a free port with port 0",
-            ErrorKind::PermissionDenied => "ports below 1024 need a privilege: take a higher one",
+            ErrorKind::AddrInUse => {
+                "another program listens there: stop it, or use port 0 to get a free port"
+            }
+            ErrorKind::PermissionDenied => "ports below 1024 need a privilege: choose a higher port",
             ErrorKind::AddrNotAvailable => {
                 "no interface of this machine has that address; 127.0.0.1 always works"
             }
-            _ => "an address looks like 127.0.0.1:8080 or [::1]:8080",
+            _ => "write an address such as 127.0.0.1:8080 or [::1]:8080",
         };
         anyhow!("cannot listen on {address}: {error}\nhint: {hint}")
     })?;
@@ -105,7 +110,7 @@ pub fn listen(address: &str) -> anyhow::Result<TcpListener> {
 }
 
 /// The listening sockets passed by a service manager, if there is one.
-fn passed() -> anyhow::Result<Vec<Listener>> {
+fn activated_sockets() -> anyhow::Result<Vec<Listener>> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
     // Meant for this process, not for one that started it.
     if number("LISTEN_PID") != Some(std::process::id()) {
@@ -121,7 +126,7 @@ fn passed() -> anyhow::Result<Vec<Listener>> {
 fn check_count(count: usize) -> anyhow::Result<()> {
     ensure!(
         count <= LISTENERS_MAX,
-        "{count} sockets are too many to listen on\nhint: the most is {LISTENERS_MAX}; an address such as [::]:8080 stands for all of a machine's"
+        "{count} listening sockets are too many\nhint: the maximum is {LISTENERS_MAX}; an address such as [::]:8080 covers all addresses of a machine"
     );
     Ok(())
 }
@@ -131,7 +136,7 @@ fn passed_listener((number, name): (RawFd, &str)) -> anyhow::Result<Listener> {
     let socket = unsafe { OwnedFd::from_raw_fd(number) };
     if !listens(socket.as_fd()) {
         bail!(
-            "the socket that is passed does not listen for TCP connections\nhint: use ListenStream= in the socket unit; with Accept=yes, or under inetd, serve --stdio"
+            "the socket passed by the service manager does not listen for TCP connections\nhint: use ListenStream= in the socket unit; with Accept=yes, or under inetd, serve --stdio"
         );
     }
     fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
@@ -141,4 +146,17 @@ fn passed_listener((number, name): (RawFd, &str)) -> anyhow::Result<Listener> {
 
 fn listens(socket: BorrowedFd<'_>) -> bool {
     socket_type(socket) == Ok(SocketType::STREAM) && socket_acceptconn(socket) == Ok(true)
+}
+
+/// Notifies the service manager that this process is the service and serves (sd_notify(3)).
+pub fn notify_ready() {
+    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let path = path.as_bytes();
+    let address = match path.strip_prefix(b"@") {
+        Some(name) => UnixAddress::from_abstract_name(name),
+        None => UnixAddress::from_pathname(OsStr::from_bytes(path)),
+    };
+    let text = format!("READY=1\nMAINPID={}\n", std::process::id());
+    // A failure only concerns the service manager, which has a timeout.
+    let _ = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(text.as_bytes(), &address));
 }

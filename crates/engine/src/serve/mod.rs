@@ -20,7 +20,6 @@ pub mod binary_upgrade;
 pub mod config;
 pub mod launcher;
 pub mod listener;
-pub mod notify;
 pub mod options;
 pub mod print;
 pub mod privileges;
@@ -123,8 +122,8 @@ fn serve_until(
             let over = if *transport == Transport::Tls { " (TLS)" } else { "" };
             eprintln!("listening on {address}{over}");
         }
-        scope.spawn(|| handover.serve_requests(requests, stop, || site.scoreboard.succeed()));
-        notify::ready();
+        scope.spawn(|| handover.serve_requests(requests, stop, || site.scoreboard.set_successor()));
+        listener::notify_ready();
         inheritance.begin();
         let served = architecture.serve(site, listeners, stop);
         // Even after a failure, because the admin thread waits for it.

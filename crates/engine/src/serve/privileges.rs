@@ -59,26 +59,24 @@ impl Identity {
         let name = self.name.to_string_lossy();
         if geteuid().is_root() && self.uid != 0 {
             if let Some(log) = log {
-                log.give_to(self.uid, self.gid)
-                    .with_context(|| format!("cannot give the access log to {name}"))?;
+                log.chown_to(self.uid, self.gid)
+                    .with_context(|| format!("cannot change the owner of the access log to {name}"))?;
             }
             self.change().with_context(|| format!("cannot become {name}"))?;
         }
         ensure!(
             (geteuid().as_raw(), getegid().as_raw()) == (self.uid, self.gid),
-            "cannot become {name}: this process is not root's\nhint: start it as root, or leave --user out"
+            "cannot become {name}: this process does not run as root\nhint: start it as root, or leave out --user"
         );
-        set_no_new_privs(true).context("cannot do without new privileges")?;
+        set_no_new_privs(true).context("cannot set no_new_privs")?;
         // SAFETY: it must fail, which is checked.
         if self.uid != 0 && unsafe { libc::setuid(0) } == 0 {
-            bail!(
-                "the privileges of root can be had back\nhint: this system does not drop them; leave --user out"
-            );
+            bail!("root privileges can be regained\nhint: this system does not drop them; leave out --user");
         }
         for root in roots {
             std::fs::read_dir(root).map_err(|error| {
                 anyhow!(
-                    "{name} cannot read {}: {error}\nhint: every directory on the way needs x for that user, and this one r",
+                    "{name} cannot read {}: {error}\nhint: that user needs execute permission on every directory of the path, and read permission on the last",
                     root.display()
                 )
             })?;

@@ -9,6 +9,6 @@ const RANDOM_BYTES: usize = 4;
 pub fn draw() -> anyhow::Result<String> {
     let mut random = [0; RANDOM_BYTES];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-        .map_err(|error| anyhow!("cannot draw a name for Via: {error}\nhint: give one by --via"))?;
+        .map_err(|error| anyhow!("cannot generate a name for Via: {error}\nhint: choose one with --via"))?;
     Ok(format!("sojourn-{:08x}", u32::from_ne_bytes(random)))
 }

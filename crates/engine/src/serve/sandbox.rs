@@ -21,11 +21,11 @@ impl ProcessOptions {
         let Some(first) = missing.first() else { return Ok(()) };
         if self.sandbox == "required" {
             bail!(
-                "there is no sandbox for {first}\nhint: with --sandbox on the server goes on without that part"
+                "the sandbox cannot restrict {first}\nhint: with --sandbox on, the server starts without that part"
             );
         }
         for part in missing {
-            eprintln!("warning: there is no sandbox for {part}");
+            eprintln!("warning: the sandbox cannot restrict {part}");
         }
         Ok(())
     }

@@ -44,7 +44,7 @@ impl Options {
             .context("no such helpers")?;
         site.workers = match (self.organisation.workers, defaults.workers) {
             (Some(_), None) => bail!(
-                "{name} has no workers to choose a number of\nhint: leave --workers out; mp, mt, helper, ncopy and uring have some",
+                "{name} does not use --workers\nhint: leave it out; mp, mt, helper, ncopy and uring have workers",
                 name = architecture.name()
             ),
             (Some(workers), Some(_)) => workers as usize,
@@ -80,11 +80,11 @@ impl Options {
             if self.hosts.unknown_host == "refuse" { UnknownHosts::Refused } else { UnknownHosts::First };
         if others == UnknownHosts::Refused && hosts.iter().all(|host| host.names.is_empty()) {
             bail!(
-                "every host is refused\nhint: say what DIR is called by --name, or give other hosts by --host"
+                "every host would be refused\nhint: name DIR's hosts with --name, or add hosts with --host"
             );
         }
         let hosts = Hosts::new(hosts, others)
-            .map_err(|error| anyhow!("{error}\nhint: give each name to one host, by --name or --host"))?;
+            .map_err(|error| anyhow!("{error}\nhint: use each name once in --name and --host"))?;
         let files = Directories::new(directories);
         let is_offered = hls.contains(&true);
         let origin: Arc<dyn Origin> =
@@ -119,7 +119,7 @@ impl Options {
         };
         match residency::probe(test, &self.root) {
             Err(error) if self.organisation.residency.is_some() => bail!("{error}\nhint: {}", error.hint()),
-            Err(error) => eprintln!("warning: {error}: what is not cached is sent by way of a helper"),
+            Err(error) => eprintln!("warning: {error}: files that are not cached are sent through a helper"),
             Ok(()) => {}
         }
         Ok(test)
@@ -141,7 +141,7 @@ fn bad_root(root: &Path, error: &io::Error) -> anyhow::Error {
     let hint = match error.kind() {
         ErrorKind::NotFound => "check the path, or create the directory",
         ErrorKind::NotADirectory => "give the directory that holds the file",
-        ErrorKind::PermissionDenied => "the user who runs the server must be allowed to read and enter it",
+        ErrorKind::PermissionDenied => "the user who runs the server needs read and execute permission on it",
         _ => "check the path and the file system",
     };
     anyhow!("cannot serve {}: {error}\nhint: {hint}", root.display())

@@ -68,7 +68,7 @@ fn connection() -> anyhow::Result<(OwnedFd, IpAddr)> {
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     let peer = getpeername(&socket).map_err(|error| {
         anyhow!(
-            "standard input is no connection: {error}\n\
+            "standard input is not a connection: {error}\n\
              hint: --stdio is for inetd (nowait), or a socket unit with Accept=yes; leave it out to listen on --listen"
         )
     })?;

@@ -10,7 +10,7 @@ use sojourn_server::Listener;
 use sojourn_server::connection::Transport;
 use sojourn_server::tls::{CertificateFiles, TICKETS_STATE_BYTES, Tickets, Tls};
 
-use super::options::tls::TlsOptions;
+use super::options::listen::TlsOptions;
 
 impl TlsOptions {
     /// The TLS configuration, if any of `listeners` uses it; `tickets` is the descriptor of inherited keys.
@@ -20,7 +20,7 @@ impl TlsOptions {
         }
         ensure!(
             self.tls_certificate.is_empty() && self.tls_key.is_empty() && self.tls_ocsp.is_empty(),
-            "there are certificates, but TLS is spoken nowhere\nhint: add --tls-listen ADDR"
+            "there are certificates, but no TLS listener\nhint: add --tls-listen ADDR"
         );
         Ok(None)
     }
@@ -34,13 +34,13 @@ impl TlsOptions {
         );
         ensure!(
             certificates.len() == keys.len(),
-            "{} of --tls-certificate and {} of --tls-key\nhint: give a key for each certificate, in the same order",
+            "{} --tls-certificate but {} --tls-key\nhint: give a key for each certificate, in the same order",
             certificates.len(),
             keys.len()
         );
         ensure!(
             self.tls_ocsp.len() <= certificates.len(),
-            "{} of --tls-ocsp and {} of --tls-certificate\nhint: give an answer for each certificate, in the same order",
+            "{} --tls-ocsp but {} --tls-certificate\nhint: give one OCSP response for each certificate, in the same order",
             self.tls_ocsp.len(),
             certificates.len()
         );
@@ -61,6 +61,6 @@ fn inherited_tickets(descriptor: RawFd) -> anyhow::Result<Tickets> {
     // SAFETY: the server that executed this program passed on the descriptor.
     let file = File::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
     let mut state = [0; TICKETS_STATE_BYTES];
-    file.read_exact_at(&mut state, 0).context("cannot read the keys of tickets")?;
+    file.read_exact_at(&mut state, 0).context("cannot read the session ticket keys")?;
     Ok(Tickets::from_state(state))
 }

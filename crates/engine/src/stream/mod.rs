@@ -18,7 +18,7 @@ use crate::serve::listener::{inherit_or_listen, listen};
 use crate::serve::privileges::Identity;
 use crate::serve::sandbox::directory_of;
 use crate::serve::site::{descriptors, usable_descriptors};
-use crate::serve::{notify, pin};
+use crate::serve::{listener::notify_ready, pin};
 
 mod options;
 
@@ -33,7 +33,7 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
     metrics::begin();
     ensure!(
         options.root.is_dir(),
-        "cannot stream {}: it is no directory\nhint: give the directory that holds the films",
+        "cannot stream {}: it is not a directory\nhint: give the directory that holds the films",
         options.root.display()
     );
     let mut inheritance = Inheritance::receive()?;
@@ -72,7 +72,7 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
         anyhow!("cannot stream {}: {error}\nhint: {}", options.root.display(), hint(&error))
     })?;
     for (rtp, rtcp) in server.datagram_ports() {
-        eprintln!("datagrams leave by UDP ports {rtp} and {rtcp}");
+        eprintln!("sending datagrams from UDP ports {rtp} and {rtcp}");
     }
     let counts = serve(server, &published, &handover, inheritance, &retire)?;
     if options.format == "json" {
@@ -108,7 +108,7 @@ fn serve(
             eprintln!("listening on {address}");
         }
         scope.spawn(move || handover.serve_requests(requests, retire, || {}));
-        notify::ready();
+        notify_ready();
         inheritance.begin();
         let served = server.run();
         // Even after a failure, because the other threads wait for it.
@@ -120,7 +120,7 @@ fn serve(
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "another program has these UDP ports, or the server that this one is to succeed: leave --rtp-port out"
+            "another program has these UDP ports, perhaps the server being upgraded: leave out --rtp-port"
         }
         io::ErrorKind::PermissionDenied => {
             "the user who runs the server must be allowed to read the directory"

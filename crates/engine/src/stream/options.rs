@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use sojourn_rtsp_server::{Settings, Users};
 use sojourn_server::{AccessLog, LogFormat, Scoreboard};
 
-use crate::load::common::bit_rate;
+use crate::load::generator::bit_rate;
 use crate::serve::options::process::ProcessOptions;
 use crate::serve::options::values::{BODIES_SHARE, budget, duration, size};
 use crate::text_file;
@@ -147,7 +147,7 @@ impl Options {
             )
         })?;
         let users = Users::parse(&text).map_err(|error| {
-            anyhow!("{} is no file of users: {error}\nhint: htdigest writes such lines", path.display())
+            anyhow!("{} is not a users file: {error}\nhint: write it with htdigest", path.display())
         })?;
         Ok(Some(users))
     }
@@ -157,7 +157,7 @@ impl Options {
         let Some(path) = &self.access_log else { return Ok(None) };
         let log = AccessLog::open(path, LogFormat::parse("combined")?, scoreboard).map_err(|error| {
             anyhow!(
-                "cannot write the access log {}: {error}\nhint: choose a file in a directory you may write to",
+                "cannot write the access log {}: {error}\nhint: choose a file in a directory that you may write to",
                 path.display()
             )
         })?;
@@ -176,7 +176,7 @@ fn bandwidth(text: &str) -> Result<u64, String> {
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "a number, one at least".to_owned())
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "use a number of at least 1".to_owned())
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ fn sockets_that_cannot_be_served_are_refused() {
     let (status, said) =
         output(passing(&TcpListener::from(OwnedFd::from(connection)), 1).args(["serve", "."]));
     assert_eq!(status, Some(2));
-    assert!(said.starts_with("error: the socket that is passed does not listen"), "{said}");
+    assert!(said.starts_with("error: the socket passed by the service manager does not listen"), "{said}");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn without_a_connection_there_is_nothing_to_serve() {
     let (status, said) = output(Command::new(ENGINE).args(["serve", ".", "--stdio"]).stdin(Stdio::null()));
     assert_eq!(status, Some(2));
     assert!(
-        said.starts_with("error: standard input is no connection") && said.contains("\nhint: "),
+        said.starts_with("error: standard input is not a connection") && said.contains("\nhint: "),
         "{said}"
     );
 }

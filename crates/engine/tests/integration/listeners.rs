@@ -45,5 +45,8 @@ fn too_many_are_refused() {
     let output = command.output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(said.starts_with("error: 65 sockets are too many") && said.contains("\nhint: "), "{said}");
+    assert!(
+        said.starts_with("error: 65 listening sockets are too many") && said.contains("\nhint: "),
+        "{said}"
+    );
 }

@@ -94,7 +94,7 @@ fn workers_where_there_are_none_are_refused() {
             .output()
             .unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        let expected = format!("error: {architecture} has no workers to choose a number of\nhint: ");
+        let expected = format!("error: {architecture} does not use --workers\nhint: ");
         assert!(output.status.code() == Some(2) && said.starts_with(&expected), "{said}");
     }
 }
@@ -135,7 +135,7 @@ fn children_that_cannot_live_are_not_started_again_and_again() {
         let started = server.counters().value(Counter::ChildrenStarted);
         assert!((4..=8).contains(&started), "{architecture}: {started}");
         let said = server.said();
-        assert!(said.iter().any(|line| line.contains("the next is started in 2 s")), "{said:?}");
+        assert!(said.iter().any(|line| line.contains("the next one starts in 2 s")), "{said:?}");
         // The next ones may live.
         while !server.get("/hello.txt").ends_with("hello") {
             std::thread::sleep(Duration::from_millis(100));

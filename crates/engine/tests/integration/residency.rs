@@ -39,7 +39,7 @@ fn mincore_is_refused_where_it_would_lie() {
         error.starts_with("error: the residency test mincore cannot tell what is in memory of "),
         "{said}"
     );
-    assert!(hint.starts_with("hint: --residency nowait "), "{said}");
+    assert!(hint.starts_with("hint: use --residency nowait"), "{said}");
 
     assert!(Server::run(&mut serve()).get("/").ends_with("home"));
     let by_owner = Server::start("amped", root.path(), &["--residency", "mincore"]);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::engine::successor::Successor;
+use crate::engine::Successor;
 use crate::engine::tls::{Identity, VERSIONS, connect, get, presented, trusting_all};
 use crate::engine::{Client, ENGINE, Server, over_all};
 use rustls::HandshakeKind;
@@ -307,10 +307,10 @@ fn mistakes_are_named() {
         assert!(said.starts_with(&format!("error: {expected}")) && said.contains("\nhint: "), "{said}");
     };
     check(&[listen, address], "TLS needs a certificate");
-    check(&[listen, address, certificate_flag, certificate], "1 of --tls-certificate and 0 of --tls-key");
+    check(&[listen, address, certificate_flag, certificate], "1 --tls-certificate but 0 --tls-key");
     check(
         &[certificate_flag, certificate, key_flag, key, "--listen", address],
-        "there are certificates, but TLS",
+        "there are certificates, but no TLS listener",
     );
     check(
         &[listen, address, certificate_flag, "/nowhere.pem", key_flag, key],

@@ -68,22 +68,22 @@ impl Control {
         let seconds = || directive.argument.seconds().map_or(Delta::Invalid, Delta::Seconds);
         match directive.name.to_ascii_lowercase().as_slice() {
             b"no-store" => self.no_store = true,
-            b"private" => self.private |= !self.withhold(&directive.argument),
-            b"no-cache" => self.no_cache |= !self.withhold(&directive.argument),
+            b"private" => self.private |= !self.parse_withheld(&directive.argument),
+            b"no-cache" => self.no_cache |= !self.parse_withheld(&directive.argument),
             b"public" => self.public = true,
             b"must-revalidate" => self.must_revalidate = true,
             b"proxy-revalidate" => self.proxy_revalidate = true,
             b"must-understand" => self.must_understand = true,
-            b"s-maxage" => self.s_maxage.also(seconds()),
-            b"max-age" => self.max_age.also(seconds()),
-            b"stale-while-revalidate" => self.stale_while_revalidate.also(seconds()),
-            b"stale-if-error" => self.stale_if_error.also(seconds()),
+            b"s-maxage" => self.s_maxage.merge(seconds()),
+            b"max-age" => self.max_age.merge(seconds()),
+            b"stale-while-revalidate" => self.stale_while_revalidate.merge(seconds()),
+            b"stale-if-error" => self.stale_if_error.merge(seconds()),
             _ => {}
         }
     }
 
     /// Reads a list of field names; false if it is invalid, so that the directive applies to the whole response.
-    fn withhold(&mut self, argument: &Argument<'_>) -> bool {
+    fn parse_withheld(&mut self, argument: &Argument<'_>) -> bool {
         let Argument::Value(list) = argument else { return false };
         let names = list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
         let names: Vec<Box<[u8]>> = names.map(Box::from).collect();
@@ -119,7 +119,7 @@ impl Control {
 
 impl Delta {
     /// Merges a repeated directive: an equal value changes nothing, a different one makes it invalid.
-    fn also(&mut self, other: Delta) {
+    fn merge(&mut self, other: Delta) {
         *self = match (*self, other) {
             (Delta::Absent, other) => other,
             (Delta::Seconds(one), Delta::Seconds(two)) if one == two => *self,

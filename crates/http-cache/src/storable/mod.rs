@@ -43,7 +43,7 @@ pub enum NotStorable {
     #[error("the request has no-store")]
     RequestNoStore,
     /// RFC 9111, 3: the status is not final or not cacheable.
-    #[error("the status is not final, or is no answer to a whole request")]
+    #[error("the status is not final, or does not answer a whole request")]
     Status,
     /// RFC 9111, 5.2.2.5: the response has `no-store`.
     #[error("the response has no-store")]
@@ -52,22 +52,22 @@ pub enum NotStorable {
     #[error("the response is private")]
     Private,
     /// RFC 9111, 5.2.2.3: `must-understand` with an unknown status.
-    #[error("the status must be understood and is not")]
+    #[error("the response has must-understand and an unknown status")]
     NotUnderstood,
     /// RFC 9111, 3.5: the request was authenticated.
     #[error("the request has Authorization and the response does not allow shared use")]
     Authorization,
     /// The response sets a cookie, which other clients must not get.
-    #[error("the response sets a cookie and does not say that it may be left out")]
+    #[error("the response sets a cookie and does not allow storing without it")]
     SetCookie,
     /// RFC 9111, 4.1: no other request could match.
-    #[error("the response varies by everything")]
+    #[error("the response has Vary: *")]
     Vary,
     /// RFC 9111, 3: neither explicit nor heuristic permission.
-    #[error("nothing allows the response to be stored")]
+    #[error("the response has no freshness information that allows storing it")]
     NotCacheable,
     /// It would be stale immediately and cannot be revalidated.
-    #[error("the response could never be used")]
+    #[error("the stored response could never be used")]
     NeverUsable,
 }
 

@@ -22,7 +22,7 @@ pub struct Client {
     pub visit_state: VisitState,
     /// The virtual user that makes the visit, if the run has users.
     pub user: Option<Box<User>>,
-    /// Who it is to a site that shows advertisements.
+    /// The visitor that this client plays on a site with advertisements.
     pub(crate) visitor: Visitor,
     pub connection: Option<usize>,
     /// Its place on a connection of HTTP/2.
@@ -51,7 +51,7 @@ impl Run<'_> {
         }
         let Some(visit_state) = self.workload.start() else { return };
         let key = self.table.add_client(visit_state);
-        self.give_user(key);
+        self.assign_user(key);
         let Some(due) = self.workload.first(&mut self.table.clients[key].visit_state) else {
             return self.remove_client(key);
         };
@@ -179,7 +179,7 @@ impl Run<'_> {
         };
         self.take_user_back(key);
         self.table.clients[key].visit_state = visit_state;
-        self.give_user(key);
+        self.assign_user(key);
         let Some(due) = self.workload.first(&mut self.table.clients[key].visit_state) else {
             return self.remove_client(key);
         };

@@ -33,7 +33,7 @@ const GAP_MIN: Nanos = Nanos(100_000);
 
 impl Run<'_> {
     /// Runs until the plan is done; returns why it ended.
-    pub(crate) fn until_stopped(
+    pub(crate) fn run_until_stopped(
         &mut self,
         interrupted: &AtomicBool,
         progress: Option<&mut dyn FnMut(&Progress)>,
@@ -66,7 +66,7 @@ impl Run<'_> {
             if self.draining.is_some() && (now >= drain_until || self.recorder.totals.in_flight.count == 0) {
                 return Ok(stopped.unwrap_or(Stopped::Completed));
             }
-            self.read_on(now);
+            self.read_unread(now);
             let next = self
                 .wake_due(now)
                 .min(self.wakeups.next_read())
@@ -98,16 +98,16 @@ impl Run<'_> {
     }
 
     /// Continues to read connections that had more data than one iteration reads, or were held back by their read rate.
-    fn read_on(&mut self, now: Nanos) {
+    fn read_unread(&mut self, now: Nanos) {
         for (key, serial) in mem::take(&mut self.wakeups.unread) {
-            self.read_on_one(key, serial, now);
+            self.read_unread_connection(key, serial, now);
         }
         while let Some((key, serial)) = self.wakeups.slow_reads.take_due(now) {
-            self.read_on_one(key, serial, now);
+            self.read_unread_connection(key, serial, now);
         }
     }
 
-    fn read_on_one(&mut self, key: usize, serial: u32, now: Nanos) {
+    fn read_unread_connection(&mut self, key: usize, serial: u32, now: Nanos) {
         let Some(connection) = self.table.live_connection(key, serial) else {
             return self.read_on_shared(key, serial, now);
         };
@@ -137,7 +137,7 @@ impl Run<'_> {
             };
             let at = clock::now();
             if self.settings.transport.timestamps {
-                self.wakeups.wall_ahead = timestamps::wall_ahead(at);
+                self.wakeups.wall_ahead = timestamps::wall_clock_offset(at);
             }
             let is_idle = ready.is_empty();
             if timeout == Nanos::ZERO && at - before > GAP_MIN {
@@ -148,7 +148,7 @@ impl Run<'_> {
                 self.on_event((data & u64::from(u32::MAX)) as usize, (data >> 32) as u32, event.flags, at);
             }
             self.wakeups.batching.begin(at);
-            self.recorder.totals.turns += u64::from(!is_idle || at >= until);
+            self.recorder.totals.iterations += u64::from(!is_idle || at >= until);
             if self.settings.waiting != Waiting::Spin || !is_idle || at >= until {
                 return Ok(());
             }

@@ -94,7 +94,7 @@ impl Run<'_> {
             // A limit of the generator is only known after the run; it does not make the load higher, either.
             generator_limited: false,
         };
-        evidence.limit().map(|limit| format!("step {}: {}", index + 1, evidence.said(limit)))
+        evidence.limit().map(|limit| format!("step {}: {}", index + 1, evidence.describe(limit)))
     }
 
     /// Runs ten times a second; returns why the server counts as gone, if it does.

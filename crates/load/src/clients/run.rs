@@ -57,7 +57,7 @@ pub fn run(
     // Sleep with nanosecond precision. Some sandboxes forbid that; the default of 50 µs stays then.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let mut run = Run::new(plan, descriptors, progress.is_some())?;
-    let stopped_because = run.until_stopped(interrupted, progress)?;
+    let stopped_because = run.run_until_stopped(interrupted, progress)?;
     Ok(run.outcome(stopped_because))
 }
 
@@ -261,11 +261,11 @@ impl<'a> Run<'a> {
             timeline,
             windows,
             timestamps: if !self.settings.transport.timestamps {
-                Reading::unavailable("kernel timestamps were not asked for (--timestamps)")
+                Reading::unavailable("kernel timestamps were not requested (--timestamps)")
             } else if stamped {
                 Reading::Value(())
             } else {
-                Reading::unavailable("the kernel gave no timestamps for what was received")
+                Reading::unavailable("the kernel gave no timestamps for received data")
             },
             intervals: self.measurement.intervals,
             timer_slack: self.wakeups.batching.slack(),

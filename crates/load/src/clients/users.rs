@@ -10,7 +10,7 @@ use crate::{
     plan::scenario::{
         Scenario,
         answer::Answer,
-        kept::KeptUser,
+        user::KeptUser,
         user::{Next, User},
     },
     statistics::recorder::PendingRequest,
@@ -36,13 +36,13 @@ impl Users {
 
     pub(crate) fn take(&mut self) -> Box<User> {
         let free = if self.count < self.scenario.users_count() { None } else { self.free.pop_front() };
-        let mut user = free.unwrap_or_else(|| Box::new(self.another()));
+        let mut user = free.unwrap_or_else(|| Box::new(self.new_user()));
         user.begin_iteration();
         user
     }
 
-    /// Who comes where all are busy.
-    fn another(&mut self) -> User {
+    /// A new user, for when all others are busy.
+    fn new_user(&mut self) -> User {
         if self.scenario.has_tabs() && self.count >= self.scenario.users_count() {
             let kept = self.scenario.kept();
             self.tabs += 1;
@@ -67,7 +67,7 @@ impl Users {
     }
 
     /// Records that a user's iteration has ended.
-    pub(crate) fn give_back(&mut self, user: Box<User>) {
+    pub(crate) fn release(&mut self, user: Box<User>) {
         if !self.scenario.is_user_new() {
             self.free.push_back(user);
         }
@@ -76,7 +76,7 @@ impl Users {
 
 impl Run<'_> {
     /// Assigns a user to a client that starts a visit, if the run has users; one that is not logged in logs in first.
-    pub(super) fn give_user(&mut self, key: usize) {
+    pub(super) fn assign_user(&mut self, key: usize) {
         let Some(users) = &mut self.users else { return };
         let user = users.take();
         let client = &mut self.table.clients[key];
@@ -89,7 +89,7 @@ impl Run<'_> {
     /// Takes the user back from a client.
     pub(super) fn take_user_back(&mut self, key: usize) {
         if let (Some(users), Some(user)) = (&mut self.users, self.table.clients[key].user.take()) {
-            users.give_back(user);
+            users.release(user);
         }
     }
 
@@ -134,7 +134,8 @@ impl Run<'_> {
         let answer = Answer { status: response.status, head, body };
         let next = user.answered(&users.scenario, request, &answer, SystemTime::now());
         if let Next::Over(Some(cause)) = next {
-            self.recorder.explain(pending, || user.explanation(&users.scenario, request, &answer, cause));
+            self.recorder
+                .record_failure(pending, || user.explanation(&users.scenario, request, &answer, cause));
         }
         let is_good = next == Next::Over(None);
         if is_good && !user.is_logged_in {

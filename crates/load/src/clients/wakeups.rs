@@ -28,7 +28,7 @@ impl Wakeups {
             slow_reads: Timers::default(),
             unread: Vec::new(),
             batching,
-            wall_ahead: timestamps::wall_ahead(origin),
+            wall_ahead: timestamps::wall_clock_offset(origin),
         })
     }
 

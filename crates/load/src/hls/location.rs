@@ -18,11 +18,11 @@ impl Location {
     pub fn join(&self, uri: &str) -> Result<String, &'static str> {
         let uri = uri.split('#').next().unwrap_or_default();
         if uri.is_empty() || !is_name(uri) {
-            return Err("a URI of a playlist cannot stand in a request");
+            return Err("the playlist contains an invalid URI");
         }
         match reference::resolve(uri, "http", &self.host, &self.path) {
             Place::Here(path) => Ok(path),
-            Place::Elsewhere => Err("a playlist leads to another server, which is not followed"),
+            Place::Elsewhere => Err("the playlist refers to another server, which is not supported"),
         }
     }
 }

@@ -221,16 +221,18 @@ impl Playback {
         playlist: impl FnOnce(&Location) -> Result<Playlist, &'static str>,
     ) -> ResponseClass {
         let Some(request) = self.request.take() else {
-            return ResponseClass::Invalid("an answer that nobody asked for".to_owned());
+            return ResponseClass::Invalid("an unexpected response".to_owned());
         };
         self.answered = answer.arrival;
         match (answer.status, request.range) {
             (200, None) => {}
             (206, Some((_, length))) if answer.body_bytes == length => {}
-            (206, Some(_)) => return ResponseClass::Invalid("other bytes than those asked for".to_owned()),
+            (206, Some(_)) => {
+                return ResponseClass::Invalid("a different byte range than requested".to_owned());
+            }
             (200, Some(_)) => {
                 return ResponseClass::Invalid(
-                    "the whole document instead of the bytes asked for".to_owned(),
+                    "the whole file instead of the requested byte range".to_owned(),
                 );
             }
             (status, _) => return ResponseClass::Refused(status),
@@ -268,13 +270,13 @@ impl Playback {
         };
         let Some(stream) = chosen else {
             return ResponseClass::Invalid(format!(
-                "the film has {} variants, not the one asked for",
+                "the film has {} variants, but not the requested one",
                 streams.len()
             ));
         };
         self.masters += 1;
         if self.masters > MASTERS_MAX {
-            return ResponseClass::Invalid("playlists of variants lead to others without end".to_owned());
+            return ResponseClass::Invalid("master playlists are nested too deeply".to_owned());
         }
         self.location.path.clone_from(&stream.path);
         self.request = Some(HlsRequest::playlist(&self.location, now));

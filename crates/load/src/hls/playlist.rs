@@ -66,7 +66,7 @@ impl Playlist {
     /// Parses the playlist at a location. The error says why it cannot be played.
     pub fn read(text: &[u8], location: &Location) -> Result<Playlist, &'static str> {
         match parse_playlist_res(text) {
-            Err(_) => Err("what should be a playlist is none"),
+            Err(_) => Err("the response is not a playlist"),
             Ok(m3u8_rs::Playlist::MasterPlaylist(found)) => master(&found, location),
             Ok(m3u8_rs::Playlist::MediaPlaylist(found)) => media(&found, location),
         }
@@ -79,7 +79,7 @@ fn master(found: &MasterPlaylist, location: &Location) -> Result<Playlist, &'sta
         .map(|variant| Ok(Stream { path: location.join(&variant.uri)?, bits_per_second: variant.bandwidth }))
         .collect::<Result<_, &'static str>>()?;
     if streams.is_empty() {
-        Err("a playlist has no variant to be played")
+        Err("the playlist has no playable variant")
     } else {
         Ok(Playlist::Master(streams))
     }
@@ -87,7 +87,7 @@ fn master(found: &MasterPlaylist, location: &Location) -> Result<Playlist, &'sta
 
 fn media(found: &MediaPlaylist, location: &Location) -> Result<Playlist, &'static str> {
     if found.media_sequence > NUMBER_MAX {
-        return Err("the number of a playlist's first segment is none");
+        return Err("the playlist's EXT-X-MEDIA-SEQUENCE is not a number");
     }
     if found.segments.len() > SEGMENTS_MAX {
         return Err("a playlist has too many segments");
@@ -99,7 +99,7 @@ fn media(found: &MediaPlaylist, location: &Location) -> Result<Playlist, &'stati
             map = Some(Arc::new(part(&named.uri, named.byte_range.as_ref(), location, &mut map_ends)?));
         }
         if !(0.0..=SEGMENT_SECONDS_MAX).contains(&each.duration) {
-            return Err("a segment's length is none");
+            return Err("a segment's duration is not a number");
         }
         all.push(Segment {
             part: part(&each.uri, each.byte_range.as_ref(), location, &mut ends)?,
@@ -109,7 +109,7 @@ fn media(found: &MediaPlaylist, location: &Location) -> Result<Playlist, &'stati
     }
     // A viewer starts the next film when one ends, so a film without length would be requested endlessly.
     if found.end_list && all.iter().all(|segment| segment.length == Nanos::ZERO) {
-        return Err("a playlist has nothing to show");
+        return Err("the playlist has no segments");
     }
     let target = found.target_duration.clamp(1, SEGMENT_SECONDS_MAX as u64);
     Ok(Playlist::Media(Arc::new(Segments {
@@ -138,7 +138,7 @@ fn part(
     let follows = if ends.uri == uri { ends.at } else { 0 };
     let first = range.offset.unwrap_or(follows);
     let end = first.checked_add(range.length).filter(|_| range.length > 0);
-    let end = end.ok_or("the bytes of a segment are none")?;
+    let end = end.ok_or("the byte range of a segment is malformed")?;
     *ends = Ends { uri: uri.to_owned(), at: end };
     Ok(Part { path, range: Some((first, range.length)) })
 }

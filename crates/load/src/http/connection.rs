@@ -183,7 +183,7 @@ impl HttpConnection {
         let (bytes, stamp) = received?;
         self.closed_by_server |= bytes == 0;
         if let Some(rate) = &mut self.read_rate {
-            rate.took(bytes as u64, now);
+            rate.record(bytes as u64, now);
         }
         Ok(Read::Received(Received {
             bytes,

@@ -45,11 +45,11 @@ pub struct Tls {
 pub enum TlsError {
     /// No certificate can be issued for the URL's host.
     #[error(
-        "{0:?} is no name that a certificate could be for\nhint: use a host name or an address without brackets"
+        "{0:?} is not a name that a certificate can cover\nhint: use a host name, or an address without brackets"
     )]
     Name(String),
     #[error(
-        "no authorities in {from}: {why}\nhint: give the server's certificate or its authority's: --cacert FILE"
+        "no CA certificates in {from}: {why}\nhint: pass the server's certificate or its CA's with --cacert FILE"
     )]
     Authorities {
         /// Where authorities were looked for.
@@ -146,7 +146,11 @@ fn authorities(trust: &Trust) -> Result<Option<RootCertStore>, TlsError> {
             from
         }
     };
-    if roots.is_empty() { Err(failed(&from, "it holds no certificate".to_owned())) } else { Ok(Some(roots)) }
+    if roots.is_empty() {
+        Err(failed(&from, "it contains no certificate".to_owned()))
+    } else {
+        Ok(Some(roots))
+    }
 }
 
 /// Accepts any certificate; the server must still prove that it has the key.

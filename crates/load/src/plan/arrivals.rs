@@ -122,13 +122,13 @@ pub enum ScheduleError {
     #[error(transparent)]
     Duration(#[from] DurationError),
     /// A rate outside of the accepted range.
-    #[error("a rate lies between 0 and {RATE_MAX} per second, not at {0:?}")]
+    #[error("a rate must be between 0 and {RATE_MAX} per second, not {0:?}")]
     Rate(String),
     /// A ramp needs a rate before it.
     #[error("a schedule cannot begin with a ramp: write the rate it starts from first, as in `1/s for 1s`")]
     RampFirst,
     /// Too many segments, or no duration.
-    #[error("a schedule has 1 to {SEGMENTS_MAX} parts that last longer than nothing")]
+    #[error("a schedule has 1 to {SEGMENTS_MAX} parts, each longer than 0 s")]
     Length,
 }
 

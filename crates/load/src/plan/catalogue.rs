@@ -100,7 +100,7 @@ impl Catalogue {
     }
 
     /// The same with the dynamic requests, each kind by its share.
-    pub fn whole_web99(form: &Form<'_>, load: u32) -> (Catalogue, Pick) {
+    pub fn web99_with_dynamic(form: &Form<'_>, load: u32) -> (Catalogue, Pick) {
         let mut catalogue = Catalogue::empty(form);
         let (mut weights, mut names, mut name_of) = (Vec::new(), Vec::new(), Vec::new());
         let paths = [APPLICATION_PATH, CGI_PATH].map(|path| form.below(path));
@@ -386,7 +386,9 @@ mod tests {
     fn all_kinds_of_a_dynamic_mix() {
         let target = target();
         let form = Form::get(&target, Version::Http11, Connections::KeepAlive);
-        let (catalogue, Pick::Weighted(weights)) = Catalogue::whole_web99(&form, 1) else { unreachable!() };
+        let (catalogue, Pick::Weighted(weights)) = Catalogue::web99_with_dynamic(&form, 1) else {
+            unreachable!()
+        };
         let files = weights.len() / Kind::SHARES.len();
         let total: u64 = weights.iter().sum();
         for (index, (kind, share)) in Kind::SHARES.into_iter().enumerate() {

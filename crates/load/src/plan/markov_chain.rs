@@ -44,12 +44,12 @@ pub enum WalkError {
     #[error("{0}")]
     Form(String),
     /// A referenced page is missing.
-    #[error("there is no page {page:?}, which {by} speaks of")]
+    #[error("{by} refers to page {page:?}, which does not exist")]
     NoSuchPage { page: String, by: String },
     #[error("page {page:?}: {path:?} is not a path that begins with a slash")]
     Path { page: String, path: String },
     #[error(
-        "page {page:?}: the probabilities of what follows must lie between 0 and 1, together too; they sum to {sum}"
+        "page {page:?}: each probability of a next page, and their sum, must be between 0 and 1; they sum to {sum}"
     )]
     Probabilities { page: String, sum: f64 },
     #[error("page {page:?}: {why}")]

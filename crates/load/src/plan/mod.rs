@@ -31,11 +31,10 @@ pub use file_list::FilelistError;
 pub use markov_chain::WalkError;
 pub use replay::{Failed, Host, Paths, Replayed};
 pub use scenario::{
-    GENERATED, Scenario, ScenarioError, Surroundings,
+    GENERATED, Scenario, ScenarioError, ScenarioInputs,
     answer::Answer,
-    is_har,
-    kept::KeptUser,
-    schemas as scenario_schemas,
+    is_har, schemas as scenario_schemas,
+    user::KeptUser,
     user::{Next, User},
 };
 pub use schedule::{Schedule, Step};

@@ -45,7 +45,7 @@ pub enum SessionFileError {
     Line { line: usize, what: String },
     #[error("more than {SESSIONS_MAX} sessions or {REQUESTS_MAX} requests")]
     TooMany,
-    #[error("the file holds no session")]
+    #[error("the file contains no sessions")]
     Empty,
 }
 

@@ -30,7 +30,7 @@ impl Visitor {
     }
 
     /// Takes what the head of an answer says was shown. Returns false if it does not say.
-    pub(crate) fn saw(&mut self, head: &[u8]) -> bool {
+    pub(crate) fn read_shown(&mut self, head: &[u8]) -> bool {
         let status_line = head.iter().position(|byte| *byte == b'\n').map_or(head.len(), |end| end + 1);
         let shown = sojourn_http::head::field_lines(&head[status_line..]).find_map(|(name, value)| {
             let rest = value.strip_prefix(SHOWN_COOKIE.as_bytes())?.strip_prefix(b"=ad=")?;
@@ -100,10 +100,12 @@ mod tests {
     fn what_was_shown_is_remembered() {
         let mut visitor = Visitor::of_client(100_003);
         assert_eq!(visitor, Visitor { user: 20_003, last: 0, client: 100_003 });
-        assert!(visitor.saw(b"HTTP/1.1 200 OK\r\nset-cookie: shown=ad=123&weight=4&expired=0\r\n\r\n"));
+        assert!(
+            visitor.read_shown(b"HTTP/1.1 200 OK\r\nset-cookie: shown=ad=123&weight=4&expired=0\r\n\r\n")
+        );
         assert_eq!(visitor.last, 123);
         for other in ["Set-Cookie: shown=ad=1\r\n", "X: shown=ad=124\r\n", "Set-Cookie: a=b\r\n"] {
-            assert!(!visitor.saw(format!("HTTP/1.1 200 OK\r\n{other}\r\n").as_bytes()), "{other}");
+            assert!(!visitor.read_shown(format!("HTTP/1.1 200 OK\r\n{other}\r\n").as_bytes()), "{other}");
         }
         assert_eq!(visitor.last, 123);
     }

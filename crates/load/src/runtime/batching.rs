@@ -12,7 +12,7 @@ use sojourn_measure::{Nanos, clock};
 
 const SECOND: u64 = 1_000_000_000;
 /// How many iterations may be saved up; a burst of so many is on time at any rate.
-const SAVED_TURNS_MAX: u64 = 4;
+const SAVED_ITERATIONS_MAX: u64 = 4;
 /// The largest slack; beyond that the arrival process would no longer be the requested one.
 pub const TIMER_SLACK_MAX: Nanos = Nanos(10_000_000);
 
@@ -41,7 +41,7 @@ impl Batching {
 
     /// Records the start of an iteration.
     pub fn begin(&mut self, now: Nanos) {
-        let saved = Nanos(self.slack.0 * SAVED_TURNS_MAX);
+        let saved = Nanos(self.slack.0 * SAVED_ITERATIONS_MAX);
         self.not_before = self.not_before.max(now - saved) + self.slack;
     }
 
@@ -70,15 +70,15 @@ mod tests {
     const START: Nanos = Nanos(1_000_000);
 
     /// Iterations for events at these times; returns when each started.
-    fn turns_for(times: &[u64]) -> Vec<u64> {
-        let mut turns = Batching::new(SLACK);
+    fn iterations_for(times: &[u64]) -> Vec<u64> {
+        let mut batching = Batching::new(SLACK);
         let (mut began, mut free_at) = (Vec::new(), 0);
         for &time in times {
             if time <= free_at && !began.is_empty() {
-                continue; // the last turn took it along
+                continue; // the last iteration included it
             }
-            let at = turns.put_off_until(START + Nanos(time)).map_or(time, |until| until.0 - START.0);
-            turns.begin(START + Nanos(at));
+            let at = batching.put_off_until(START + Nanos(time)).map_or(time, |until| until.0 - START.0);
+            batching.begin(START + Nanos(at));
             began.push(at);
             free_at = at;
         }
@@ -88,25 +88,25 @@ mod tests {
     #[test]
     fn at_low_rates_nothing_is_put_off() {
         let seldom: Vec<u64> = (0..50).map(|number| 10_000 + number * 101).collect();
-        assert_eq!(turns_for(&seldom), seldom);
+        assert_eq!(iterations_for(&seldom), seldom);
         let burst = [50_000, 50_001, 50_002, 50_003];
-        assert_eq!(turns_for(&burst), burst, "a few at once are still on time");
+        assert_eq!(iterations_for(&burst), burst, "a few at once are still on time");
     }
 
     #[test]
     fn without_slack_any_number() {
-        let mut turns = Batching::new(Nanos::ZERO);
-        (0..1000).for_each(|_| turns.begin(START));
-        assert!(!turns.are_limited() && turns.put_off_until(START).is_none());
+        let mut batching = Batching::new(Nanos::ZERO);
+        (0..1000).for_each(|_| batching.begin(START));
+        assert!(!batching.are_limited() && batching.put_off_until(START).is_none());
     }
 
     proptest! {
         #[test]
-        fn turns_are_bounded_and_so_is_what_they_cost(gaps in prop::collection::vec(0..60_u64, 1..400)) {
+        fn iterations_are_bounded_and_so_is_their_cost(gaps in prop::collection::vec(0..60_u64, 1..400)) {
             let times: Vec<u64> = gaps.iter().scan(0, |at, gap| { *at += gap; Some(*at) }).collect();
-            let began = turns_for(&times);
+            let began = iterations_for(&times);
             let span = began.last().unwrap() - began[0];
-            prop_assert!(began.len() as u64 <= span / SLACK.0 + SAVED_TURNS_MAX + 2, "{began:?}");
+            prop_assert!(began.len() as u64 <= span / SLACK.0 + SAVED_ITERATIONS_MAX + 2, "{began:?}");
             for &time in &times {
                 let turn = began.iter().find(|&&turn| turn >= time);
                 prop_assert!(turn.is_some_and(|turn| turn - time <= SLACK.0), "{time} in {began:?}");

@@ -44,7 +44,7 @@ impl ReadRate {
     }
 
     /// Records a read: the line is busy for as long as the bytes need. An idle line does not catch up.
-    pub fn took(&mut self, bytes: u64, now: Nanos) {
+    pub fn record(&mut self, bytes: u64, now: Nanos) {
         let time = Nanos::from_seconds(bytes as f64 / self.bytes_per_second);
         let slack = Nanos::from_seconds(QUANTUM_SECONDS);
         self.free_at = self.free_at.max(now - slack) + time;
@@ -66,7 +66,7 @@ mod tests {
         while now < Nanos(11_000_000_000) {
             let bytes = rate.allowed(now);
             if bytes > 0 {
-                rate.took(bytes, now);
+                rate.record(bytes, now);
                 taken += bytes;
             }
             now = rate.free_at().max(now + Nanos(1_000_000));
@@ -77,9 +77,9 @@ mod tests {
     #[test]
     fn a_line_that_was_idle_does_not_catch_up() {
         let mut rate = ReadRate::new(50_000.0);
-        rate.took(1448, Nanos(1_000_000_000));
+        rate.record(1448, Nanos(1_000_000_000));
         let later = Nanos(100_000_000_000);
-        rate.took(50_000, later);
+        rate.record(50_000, later);
         assert!(rate.free_at() > later + Nanos(900_000_000));
         assert_eq!(rate.allowed(later + Nanos(500_000_000)), 0);
     }

@@ -51,7 +51,7 @@ impl Sources {
             if open + waiting < PORTS_PER_SOURCE_MAX {
                 break;
             }
-            self.turn();
+            self.rotate();
         }
         self.current
     }
@@ -63,7 +63,7 @@ impl Sources {
 
     /// Records that the current address has no ports left; returns true if another may be tried.
     pub fn exhausted(&mut self) -> bool {
-        self.turn();
+        self.rotate();
         self.current != 0
     }
 
@@ -78,7 +78,7 @@ impl Sources {
     }
 
     /// When an address is selected again, most of its ports have left TIME_WAIT.
-    fn turn(&mut self) {
+    fn rotate(&mut self) {
         self.current = (self.current + 1) % self.ports.len();
         self.ports[self.current].waiting = 0;
     }

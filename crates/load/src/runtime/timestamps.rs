@@ -20,15 +20,15 @@ const CONTROL_WORDS: usize = 8;
 
 /// Enables timestamps on a socket.
 pub fn enable(socket: BorrowedFd<'_>) -> io::Result<()> {
-    switch_on(socket, libc::SO_TIMESTAMPNS)
+    enable_option(socket, libc::SO_TIMESTAMPNS)
 }
 
 /// Enables the kernel's count of dropped datagrams.
 pub(crate) fn enable_overflows(socket: BorrowedFd<'_>) -> io::Result<()> {
-    switch_on(socket, libc::SO_RXQ_OVFL)
+    enable_option(socket, libc::SO_RXQ_OVFL)
 }
 
-fn switch_on(socket: BorrowedFd<'_>, option: libc::c_int) -> io::Result<()> {
+fn enable_option(socket: BorrowedFd<'_>, option: libc::c_int) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: the option's value is an int that lives during the call, and its size is given.
     let result = unsafe {
@@ -106,7 +106,7 @@ fn control_message<T: Copy>(message: &libc::msghdr, wanted: libc::c_int) -> Opti
 }
 
 /// The offset of the wall clock from the monotonic clock, which reads `now`.
-pub fn wall_ahead(now: Nanos) -> Nanos {
+pub fn wall_clock_offset(now: Nanos) -> Nanos {
     let time = clock_gettime(ClockId::Realtime);
     Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64) - now
 }
@@ -136,7 +136,7 @@ mod tests {
         let (received, arrived) = receive(client.as_fd(), &mut buffer).unwrap();
         assert_eq!(&buffer[..received], b"hello");
         let now = clock::now();
-        let waited = arrived.map(|arrived| now + wall_ahead(now) - arrived);
+        let waited = arrived.map(|arrived| now + wall_clock_offset(now) - arrived);
         // If the kernel lacks timestamps, the report says so instead.
         if let Some(waited) = waited {
             assert!((Nanos(29_000_000)..Nanos(5_000_000_000)).contains(&waited), "{waited:?}");

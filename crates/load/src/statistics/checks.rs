@@ -176,8 +176,8 @@ impl StepEvidence {
     }
 
     /// The limit as a sentence with its figures.
-    pub fn said(&self, limit: StepLimit) -> String {
-        let (seen, missed) = (self.seen(), self.late + self.overdue + self.errors);
+    pub fn describe(&self, limit: StepLimit) -> String {
+        let (seen, missed) = (self.attempts(), self.late + self.overdue + self.errors);
         match limit {
             StepLimit::Errors => format!("{} of {seen} requests failed", self.errors),
             StepLimit::Throughput => format!(
@@ -192,12 +192,12 @@ impl StepEvidence {
         }
     }
 
-    fn seen(&self) -> u64 {
+    fn attempts(&self) -> u64 {
         self.requests + self.overdue + self.errors
     }
 
     fn has_many_errors(&self) -> bool {
-        self.errors as f64 > ERRORS_FRACTION_MAX * self.seen() as f64
+        self.errors as f64 > ERRORS_FRACTION_MAX * self.attempts() as f64
     }
 
     fn follows(&self) -> bool {
@@ -208,7 +208,7 @@ impl StepEvidence {
     }
 
     fn misses_the_target(&self) -> bool {
-        let seen = self.seen();
+        let seen = self.attempts();
         let missed = self.late + self.overdue + self.errors;
         seen == 0 || missed as f64 > MISSED_FRACTION_MAX * seen as f64
     }
@@ -219,13 +219,13 @@ pub fn warnings(steps: &[StepReport], skipped: u64, mix: Option<&MixCheck>) -> V
     let mut warnings = Vec::new();
     if skipped > 0 {
         warnings.push(format!(
-            "{skipped} arrivals were skipped: as many as allowed were under way, and so less load was made than \
+            "{skipped} arrivals were skipped because the limit of requests in flight was reached, so there was less load than \
              asked for"
         ));
     }
     if let Some(mix) = mix.filter(|mix| mix.p_value < MIX_P_VALUE_MIN) {
         warnings.push(format!(
-            "what was asked for does not fit its weights: chi-square {:.1} with {} degrees of freedom, p = {:.2e}",
+            "the requests drawn do not match the weights of the mix: chi-square {:.1} with {} degrees of freedom, p = {:.2e}",
             mix.chi_square, mix.degrees_of_freedom, mix.p_value
         ));
     }
@@ -242,7 +242,7 @@ pub fn warnings(steps: &[StepReport], skipped: u64, mix: Option<&MixCheck>) -> V
     };
     if let Some(error) = steps.iter().filter_map(unaccounted).max_by(|a, b| a.abs().total_cmp(&b.abs())) {
         warnings.push(format!(
-            "Little's law is off by {:.0} %: requests under way and latencies do not fit together",
+            "Little's law is off by {:.0} %: requests in flight and latencies are inconsistent",
             error * 100.0
         ));
     }

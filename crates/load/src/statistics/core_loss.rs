@@ -86,7 +86,7 @@ impl CoreWatch {
     pub fn new(observe: &Observe, waiting: Waiting) -> CoreWatch {
         let found = |core: Option<usize>| match core {
             Some(core) => CoreUse::of(core).into(),
-            None => Reading::unavailable("it is not pinned to a core"),
+            None => Reading::unavailable("not pinned to a core"),
         };
         CoreWatch {
             server_core: found(observe.core),
@@ -106,7 +106,7 @@ impl CoreWatch {
         self.has_many_threads |= is_crowd;
         let stolen = |time: &Reading<CoreTime>| time.value().map(|time| time.steal);
         let waits = if is_crowd { Ok(None) } else { waits(tree).map(Some) };
-        let server = match (waits, tree.because_unknown()) {
+        let server = match (waits, tree.unavailable_reason()) {
             (_, Some(why)) | (Err(why), _) => Err(why),
             (Ok(waits), None) => Ok(ServerMoment {
                 cpu: tree.cpu(),
@@ -154,8 +154,8 @@ impl CoreWatch {
             }
             (least, _) => least,
         };
-        let because = "the server's threads came and went, and the use of its core is not known";
-        Ok(smaller.ok_or(because)?.and_stolen(before.stolen, after.stolen))
+        let because = "the server's threads changed, and the use of its core is unknown";
+        Ok(smaller.ok_or(because)?.with_steal(before.stolen, after.stolen))
     }
 
     /// What the generator's core lost between two moments.
@@ -170,8 +170,8 @@ impl CoreWatch {
         let others = span(before.core_use, after.core_use).zip(resolution);
         let others = others.map(|(used, resolution)| Loss { lost: used - cpu, resolution });
         let smaller = smaller(span(before.waited, after.waited), others);
-        let because = "the kernel does not say how long the generator waited for its core";
-        Ok(smaller.ok_or(because)?.and_stolen(before.stolen, after.stolen))
+        let because = "the kernel does not report how long the generator waited for its core";
+        Ok(smaller.ok_or(because)?.with_steal(before.stolen, after.stolen))
     }
 
     pub fn server_source(&self) -> String {
@@ -192,7 +192,7 @@ impl CoreWatch {
     fn bounds(&self, core: &Reading<CoreUse>) -> String {
         match core {
             Reading::Value(core) => format!("the smaller of run delay and others' time ({})", core.source()),
-            Reading::Unavailable(why) => format!("run delay alone: the core's use is not known ({why})"),
+            Reading::Unavailable(why) => format!("run delay alone: the core's use is unknown ({why})"),
         }
     }
 }
@@ -221,7 +221,7 @@ impl Loss {
         Loss { lost: self.lost.max(other.lost), resolution: self.resolution.max(other.resolution) }
     }
 
-    fn and_stolen(self, before: Option<u64>, after: Option<u64>) -> Loss {
+    fn with_steal(self, before: Option<u64>, after: Option<u64>) -> Loss {
         let ticks = before.zip(after).map_or(0, |(before, after)| after.saturating_sub(before));
         Loss { lost: self.lost + Nanos(ticks * TICK.0), ..self }
     }
@@ -290,7 +290,7 @@ mod tests {
 
     fn watch(is_polling: bool) -> CoreWatch {
         let core = sojourn_measure::affinity::allowed_cores().unwrap()[0];
-        let unknown = || Reading::unavailable("it is not pinned to a core");
+        let unknown = || Reading::unavailable("not pinned to a core");
         CoreWatch {
             server_core: CoreUse::of(core).into(),
             generator_core: unknown(),

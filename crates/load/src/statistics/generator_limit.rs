@@ -39,7 +39,7 @@ pub struct GeneratorEvidence<'a> {
 impl GeneratorEvidence<'_> {
     /// Why the generator rather than the server was the limit; empty if it was not.
     pub fn reasons(&self) -> Vec<String> {
-        [self.ran_out(), self.begun_late(), self.busy(), self.late(), self.stolen()]
+        [self.ran_out(), self.late_start(), self.busy(), self.late_sends(), self.stolen()]
             .into_iter()
             .flatten()
             .collect()
@@ -55,17 +55,17 @@ impl GeneratorEvidence<'_> {
             ),
         ];
         let (cause, what) = causes.into_iter().find(|(cause, _)| self.errors.of(*cause) > 0)?;
-        Some(format!("the generator {what}; {} requests failed for it", self.errors.of(cause)))
+        Some(format!("the generator {what}; {} requests failed because of it", self.errors.of(cause)))
     }
 
     /// A generator without its core measures nothing meanwhile, so the start of the measurement is compared with the
     /// plan.
-    fn begun_late(&self) -> Option<String> {
+    fn late_start(&self) -> Option<String> {
         let (late, measured) = (self.begun_late.seconds(), self.measured.seconds());
         let limited = late > BEGUN_LATE_FRACTION_MAX * measured;
         limited.then(|| {
             format!(
-                "the generator did not get its core: it began to measure {} ms late, of {} ms that it was to measure",
+                "the generator did not get its core: it started to measure {} ms late, in a measurement of {} ms",
                 milliseconds(late),
                 milliseconds(measured)
             )
@@ -78,19 +78,22 @@ impl GeneratorEvidence<'_> {
         limited.then(|| format!("the generator's thread used {:.0} % of a core", self.cpu_fraction * 100.0))
     }
 
-    fn late(&self) -> Option<String> {
+    fn late_sends(&self) -> Option<String> {
         let lag = self.send_lag_p99_seconds.filter(|&lag| lag > self.send_lag_p99_max.seconds())?;
         if self.server_saturated {
             return None;
         }
         let late = format!(
-            "1 % of requests were sent more than {} ms late, where {} ms are allowed",
+            "1 % of requests were sent more than {} ms late; the limit is {} ms",
             milliseconds(lag),
             milliseconds(self.send_lag_p99_max.seconds())
         );
         Some(match self.core_wait_fraction.filter(|&waited| waited > CORE_WAIT_WORTH_A_WORD) {
             Some(waited) => {
-                format!("{late}; others held the generator's core for {:.0} % of the time", waited * 100.0)
+                format!(
+                    "{late}; other programs held the generator's core for {:.0} % of the time",
+                    waited * 100.0
+                )
             }
             None => late,
         })
@@ -137,7 +140,7 @@ mod tests {
         assert_eq!(reasons(evidence(0.3, Some(0.02), true, false)), "");
         let kept_off =
             reasons(GeneratorEvidence { begun_late: Nanos(199_800_000), ..evidence(0.0, None, false, true) });
-        assert!(kept_off.contains("200 ms late, of 200 ms"), "{kept_off}");
+        assert!(kept_off.contains("200 ms late, in a measurement of 200 ms"), "{kept_off}");
         let mut errors = Errors::default();
         errors.count(Cause::Addresses, Nanos(1));
         let stolen = GeneratorEvidence {

@@ -12,7 +12,7 @@ pub struct IntervalTotals {
     pub seconds: f64,
     pub answered: u64,
     pub received_bytes: u64,
-    pub turns: u64,
+    pub iterations: u64,
     pub generator_cpu_seconds: f64,
     generator_wait: Option<Reading<Nanos>>,
     own_core: Option<Reading<CoreTime>>,
@@ -23,7 +23,7 @@ impl IntervalTotals {
         self.seconds += span.seconds();
         self.answered += span.answered();
         self.received_bytes += span.growth(|snapshot| snapshot.totals.received_bytes);
-        self.turns += span.growth(|snapshot| snapshot.totals.turns);
+        self.iterations += span.growth(|snapshot| snapshot.totals.iterations);
         self.generator_cpu_seconds += span.generator_cpu_fraction().unwrap_or(0.0) * span.seconds();
         self.generator_wait = sum(self.generator_wait.take(), span.generator_wait());
         self.own_core = sum(self.own_core.take(), span.core(|snapshot| snapshot.own_core.clone()));

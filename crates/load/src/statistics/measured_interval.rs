@@ -87,7 +87,7 @@ impl<'a> MeasuredInterval<'a> {
         };
         let answered = self.answered();
         let per_request = processes.cpu_seconds.clone().and_then(|seconds| match answered {
-            0 => Err("nothing was answered"),
+            0 => Err("no request was answered"),
             _ => Ok(seconds / answered as f64),
         });
         Some(ServerUse {

@@ -80,7 +80,7 @@ impl Observer {
             processes: None,
             server_core: self.core.map(|core| CoreTime::read(Some(core)).into()),
             own_core: CoreTime::read(self.own_core).into(),
-            tcp: Reading::unavailable("not read in the middle of a step"),
+            tcp: Reading::unavailable("not read during a step"),
         }
     }
 

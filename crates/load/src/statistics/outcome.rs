@@ -11,7 +11,7 @@ use crate::{
     plan::{
         Limits, Think,
         mix::MixCheck,
-        scenario::kept::KeptUser,
+        scenario::user::KeptUser,
         schedule::{Schedule, Step},
     },
     statistics::{
@@ -144,7 +144,7 @@ impl Outcome {
         let mut warnings = checks::warnings(steps, whole.skipped, self.mix_check.as_ref());
         let shared = self.users.as_ref().and_then(|users| Some((users.users, users.rows?)));
         if let Some((users, rows)) = shared.filter(|(users, rows)| users > rows) {
-            warnings.push(format!("{users} users shared the {rows} rows of their file"));
+            warnings.push(format!("{users} users shared the {rows} rows of the users file"));
         }
         warnings
     }
@@ -261,7 +261,7 @@ impl Outcome {
             send_lag_p99_seconds: record.send_lag.quantile_seconds(0.99),
             send_lag_limit_seconds: self.limits.send_lag_p99.seconds(),
             timer_slack_seconds: self.timer_slack.seconds(),
-            turns_per_second: total.per_second(total.turns),
+            iterations_per_second: total.per_second(total.iterations),
         }
     }
 

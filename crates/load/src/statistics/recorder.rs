@@ -65,7 +65,7 @@ pub struct Totals {
     /// Connections opened because the server had closed an idle one.
     pub reconnects: u64,
     /// Loop iterations: each waits for sockets once.
-    pub turns: u64,
+    pub iterations: u64,
     /// Time spent polling for nothing.
     pub idle: Nanos,
     /// The total of polls so long that the thread cannot have had its core.
@@ -161,7 +161,7 @@ impl Recorder {
         if let Some(step) = exchange.pending.step {
             let record = &mut self.steps[step];
             match failure {
-                Some(cause) => record.wrong(cause, exchange, response, at),
+                Some(cause) => record.record_wrong(cause, exchange, response, at),
                 None => record.success(exchange, response, at),
             }
             if let Some(named) = record.named(exchange.pending.name) {
@@ -171,7 +171,7 @@ impl Recorder {
     }
 
     /// Keeps the words for a name's first failure; they are only made for that.
-    pub fn explain(&mut self, pending: &PendingRequest, words: impl FnOnce() -> String) {
+    pub fn record_failure(&mut self, pending: &PendingRequest, words: impl FnOnce() -> String) {
         let record = pending.step.map(|step| &mut self.steps[step]);
         if let Some(named) = record.and_then(|record| record.named(pending.name)) {
             named.first_failure.get_or_insert_with(words);

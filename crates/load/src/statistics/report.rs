@@ -299,7 +299,7 @@ pub struct Generator {
     /// The longest delay of sends and responses by batching at high rates.
     pub timer_slack_seconds: f64,
     /// Iterations of the event loop per second.
-    pub turns_per_second: Option<f64>,
+    pub iterations_per_second: Option<f64>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

@@ -106,7 +106,7 @@ impl StepRecord {
     }
 
     /// Counts a complete response that is wrong.
-    pub fn wrong(&mut self, cause: Cause, exchange: &Exchange, response: &Response, at: Nanos) {
+    pub fn record_wrong(&mut self, cause: Cause, exchange: &Exchange, response: &Response, at: Nanos) {
         self.errors.count(cause, at - exchange.pending.intended);
         self.complete(response, false, at - exchange.pending.intended);
     }
@@ -272,7 +272,7 @@ mod tests {
             let at = Nanos((50 + number % 7) * MS);
             for record in [&mut whole, &mut parts[(number % 2) as usize]] {
                 match number % 5 {
-                    0 => record.wrong(Cause::Status4xx, &exchange(10), &response(404, 9), at),
+                    0 => record.record_wrong(Cause::Status4xx, &exchange(10), &response(404, 9), at),
                     1 => record.errors.count(Cause::Reset, at),
                     _ => record.success(&exchange(10), &response(200, number * 100), at),
                 }

@@ -70,7 +70,7 @@ struct LossTotal {
     longest: Nanos,
     usual: Nanos,
     resolution: Nanos,
-    because_unknown: Option<String>,
+    unavailable_reason: Option<String>,
 }
 
 impl StepWindows {
@@ -110,12 +110,12 @@ impl StepWindows {
                 verdicts[row] = Some(verdicts[row].unwrap_or(true) && is_undisturbed);
             }
             if is_undisturbed {
-                self.use_window(&window);
+                self.add_window(&window);
             }
         }
     }
 
-    fn use_window(&mut self, window: &Window) {
+    fn add_window(&mut self, window: &Window) {
         self.used += 1;
         self.length = self.length + window.ended.length;
         self.begun += window.ended.begun;
@@ -189,13 +189,13 @@ impl LossTotal {
                 self.longest = self.longest.max(loss.lost);
                 self.resolution = self.resolution.max(loss.resolution);
             }
-            Err(because) => self.because_unknown = Some(because.clone()),
+            Err(because) => self.unavailable_reason = Some(because.clone()),
         }
     }
 
     fn report(&self, source: String) -> Reading<CoreLoss> {
         if self.known == 0 {
-            return Reading::unavailable(self.because_unknown.as_deref().unwrap_or("no window ended"));
+            return Reading::unavailable(self.unavailable_reason.as_deref().unwrap_or("no window ended"));
         }
         Reading::Value(CoreLoss {
             lost_fraction: self.lost.seconds() / self.length.seconds(),

@@ -225,7 +225,7 @@ mod tests {
             length: Nanos(length_ms * MS),
             begun: 3,
             server_cpu: Nanos(10 * MS),
-            server: server_us.map(loss).ok_or("the server is gone".to_owned()),
+            server: server_us.map(loss).ok_or("the server has ended".to_owned()),
             generator: Ok(loss(generator_us)),
         };
         windows.add(ended, &mut latencies);
@@ -297,7 +297,7 @@ mod tests {
         end(&mut windows, None, 0, &[1]);
         assert_eq!(windows.report(0).value().map(|found| found.windows), None);
         let Reading::Unavailable(why) = windows.report(0) else { panic!("nothing was judged") };
-        assert_eq!(why, "the server is gone");
+        assert_eq!(why, "the server has ended");
         end(&mut windows, Some(0), 0, &[1]);
         end(&mut windows, Some(0), 0, &[1]);
         let found = report(&mut windows);

@@ -121,7 +121,7 @@ impl Streams {
         }
     }
 
-    pub fn judge(&mut self, fault: Option<Fault>) {
+    pub fn record_verdict(&mut self, fault: Option<Fault>) {
         self.judged += 1;
         match fault {
             None => self.conforming += 1,

@@ -41,12 +41,12 @@ impl Run {
         let viewer = &mut self.table.viewers[key];
         let playing_since = viewer.playing_since.unwrap_or(now);
         if matches!(viewer.behaviour, Behaviour::Vanishing(after) if now - playing_since >= after) {
-            return self.vanish(key, now);
+            return self.disappear(key, now);
         }
         if viewer.is_film_over(now) {
             return self.end(key, Ending::FilmOver, now);
         }
-        if let Some(failure) = silent_for_too_long(viewer, playing_since, &self.plan.limits, now) {
+        if let Some(failure) = has_timed_out(viewer, playing_since, &self.plan.limits, now) {
             return self.end(key, Ending::Failed(failure), now);
         }
         let is_silent = viewer.last_packet.is_some_and(|last| now - last >= STARVATION_ASKED_AFTER);
@@ -66,7 +66,7 @@ impl Run {
     }
 
     /// Falls silent: stops reading and sending without closing anything.
-    fn vanish(&mut self, key: usize, now: Nanos) {
+    fn disappear(&mut self, key: usize, now: Nanos) {
         self.record_end(key, Ending::Vanished, now);
         self.table.viewers[key].phase = Phase::Vanished;
         self.ignore_tracks(key);
@@ -93,7 +93,7 @@ impl Run {
         self.record_end(key, ending, now);
         let viewer = &mut self.table.viewers[key];
         viewer.phase = Phase::TearingDown { deadline: now + TEARDOWN_TIMEOUT };
-        let teardown = viewer.rtsp_mut().and_then(|session| session.dialogue.tear_down());
+        let teardown = viewer.rtsp_mut().and_then(|session| session.client.tear_down());
         match teardown.filter(|_| is_connected) {
             Some(request) => {
                 self.ignore_tracks(key);
@@ -142,7 +142,7 @@ impl Run {
     }
 }
 
-fn silent_for_too_long(
+fn has_timed_out(
     viewer: &Viewer,
     playing_since: Nanos,
     limits: &StreamLimits,

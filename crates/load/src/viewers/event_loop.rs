@@ -30,7 +30,7 @@ const DRAIN: Nanos = Nanos(2_000_000_000);
 
 impl Run {
     /// Runs until the plan is done; returns true if it was interrupted.
-    pub(crate) fn until_over(
+    pub(crate) fn run_until_over(
         &mut self,
         interrupted: &AtomicBool,
         mut progress: Option<&mut dyn FnMut(&StreamProgress)>,
@@ -101,7 +101,7 @@ impl Run {
             } else if request == first {
                 let Some((key, serial)) = self.wakeups.requests.take_due(now) else { continue };
                 if self.table.is_live(key, serial) {
-                    self.go_on(key, now);
+                    self.advance(key, now);
                 }
             } else if let Some((key, serial)) = self.wakeups.slow_reads.take_due(now)
                 && self.table.is_live(key, serial)
@@ -125,7 +125,7 @@ impl Run {
         };
         let woken_at = clock::now();
         self.wakeups.arrivals.wake(woken_at);
-        self.wakeups.turns += 1;
+        self.wakeups.iterations += 1;
         for event in ready {
             let EventSource { viewer, serial, slot } = EventSource::of(event.data.u64());
             if !self.table.is_live(viewer, serial) {

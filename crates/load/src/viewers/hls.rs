@@ -56,11 +56,11 @@ impl Run {
             viewer.phase = Phase::Preparing;
         }
         self.limit_read_rate(key);
-        self.go_on(key, now);
+        self.advance(key, now);
     }
 
     /// Sends the next request, now or when it is due.
-    pub(crate) fn go_on(&mut self, key: usize, now: Nanos) {
+    pub(crate) fn advance(&mut self, key: usize, now: Nanos) {
         let viewer = &mut self.table.viewers[key];
         if viewer.is_vanished() {
             return;
@@ -158,7 +158,7 @@ impl Run {
         match connection.take(&self.sockets.buffer, received, 0) {
             Ok((_, Progress::More)) => self.read_later_if_slow(key),
             Ok((used, Progress::Complete(_))) if used < received.bytes => {
-                self.on_bad_response(key, "more than the answer that was asked for".to_owned(), now);
+                self.on_bad_response(key, "the response is longer than the requested range".to_owned(), now);
             }
             Ok((_, Progress::Complete(response))) => {
                 connection.complete();
@@ -171,7 +171,7 @@ impl Run {
                 self.on_response(key, &response, &text, arrival, now);
             }
             Err(_) => {
-                let why = "an answer is no HTTP, or too long for a playlist";
+                let why = "a response is not HTTP, or too long for a playlist";
                 self.on_bad_response(key, why.to_owned(), now);
             }
         }
@@ -194,7 +194,7 @@ impl Run {
                 }
                 measurements.arrival(viewer, &found, 0);
                 self.note_beginning(key, arrival);
-                self.go_on(key, now);
+                self.advance(key, now);
             }
             ResponseClass::Refused(status) => self.end(key, Ending::Refused(status), now),
             ResponseClass::Invalid(why) => self.on_bad_response(key, why, now),
@@ -209,7 +209,7 @@ impl Run {
             self.measurements.playing(viewer, now);
             self.limit_read_rate(key);
         }
-        self.go_on(key, now);
+        self.advance(key, now);
     }
 
     /// Starts to emulate the slow line of a slow viewer when it plays.
@@ -252,7 +252,7 @@ impl Run {
         if let Some(request) = session.playback.request_mut() {
             request.sent = None;
         }
-        self.go_on(key, now);
+        self.advance(key, now);
     }
 
     fn on_bad_response(&mut self, key: usize, why: String, now: Nanos) {

@@ -113,7 +113,7 @@ impl Measurements {
     pub(crate) fn not_begun(&mut self, behaviour: Behaviour, ending: Ending) {
         self.streams.end(ending);
         if behaviour == Behaviour::Normal {
-            self.streams.judge(Some(Fault::Failed));
+            self.streams.record_verdict(Some(Fault::Failed));
         }
     }
 
@@ -133,11 +133,11 @@ impl Measurements {
         match viewer.behaviour {
             Behaviour::Slow => self.streams.slow += 1,
             Behaviour::Vanishing(_) => self.streams.vanishing += 1,
-            Behaviour::Normal => self.judge(viewer, ending, quality, until),
+            Behaviour::Normal => self.record_verdict(viewer, ending, quality, until),
         }
     }
 
-    fn judge(&mut self, viewer: &Viewer, ending: Ending, quality: &Quality, until: Nanos) {
+    fn record_verdict(&mut self, viewer: &Viewer, ending: Ending, quality: &Quality, until: Nanos) {
         let streams = &mut self.streams;
         streams.counts += viewer.counts;
         streams.starved += u64::from(viewer.counts.starvations > 0);
@@ -152,7 +152,7 @@ impl Measurements {
         });
         streams.bits_per_second.extend(conformance::bits_per_second(viewer, until));
         if ending != Ending::Unfinished {
-            streams.judge(conformance::fault(ending, viewer, quality, until));
+            streams.record_verdict(conformance::fault(ending, viewer, quality, until));
         }
     }
 }

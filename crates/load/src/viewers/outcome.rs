@@ -170,10 +170,10 @@ impl StreamOutcome {
         let reasons = self.reasons(span);
         let clock = match (self.stamped, self.unstamped) {
             (0, 0) => "nothing was received".to_owned(),
-            (_, 0) => "the kernel's, when a packet came (SO_TIMESTAMPNS)".to_owned(),
-            (0, _) => "the generator's, when its wait for sockets returned".to_owned(),
+            (_, 0) => "from the kernel (SO_TIMESTAMPNS)".to_owned(),
+            (0, _) => "from the generator, when epoll returned".to_owned(),
             (_, lacking) => format!(
-                "the kernel's, when a packet came (SO_TIMESTAMPNS), but for {lacking} receptions without it"
+                "from the kernel (SO_TIMESTAMPNS), except {lacking} packets without a kernel timestamp"
             ),
         };
         StreamGenerator {
@@ -187,7 +187,7 @@ impl StreamOutcome {
             receive_lag_seconds: self.measurements.times.receive_lag.summary(),
             receive_lag_limit_seconds: self.plan.limits.receive_lag.seconds(),
             arrival_clock: clock,
-            turns_per_second: span.and_then(|span| span.turns_per_second),
+            iterations_per_second: span.and_then(|span| span.iterations_per_second),
             descriptors: self.descriptors,
         }
     }
@@ -218,15 +218,15 @@ impl StreamOutcome {
         let limit = self.plan.limits.receive_lag.seconds() * 1e3;
         if share(span.void) > VOID_SHARE_MAX {
             reasons.push(format!(
-                "{:.1} % of the {} were looked at more than {limit:.0} ms after they came{}: their samples are void",
+                "{:.1} % of the {} were processed more than {limit:.0} ms after they arrived{}: their samples are void",
                 percent(share(span.void)),
                 if self.is_hls() { "segments" } else { "packets" },
-                if self.is_hls() { ", or asked for as late" } else { "" },
+                if self.is_hls() { ", or requested as late" } else { "" },
             ));
         }
         if share(span.overflowed) > OVERFLOW_SHARE_MAX {
             reasons.push(format!(
-                "{} packets were dropped at the generator's own sockets: give them room (--receive-buffer)",
+                "{} packets were dropped at the generator's own sockets: enlarge their buffers (--receive-buffer)",
                 span.overflowed
             ));
         }
@@ -240,13 +240,13 @@ impl StreamOutcome {
         let mut warnings = Vec::new();
         if self.measurements.snapshots.len() < 2 {
             warnings.push(
-                "the run ended while clients were still to come: there is no throughput of all of them"
+                "the run ended before all clients had started: the throughput of all of them is unknown"
                     .to_owned(),
             );
         }
         if self.is_hls() && self.plan.duration < self.plan.hls.buffer {
             warnings.push(format!(
-                "the run was shorter than what players have in hand ({:.1} s): it says how they began, not how they go on; \
+                "the run was shorter than the players' buffers ({:.1} s): it shows how playback starts, not whether it keeps up; \
                  raise --duration or lower --buffer",
                 self.plan.hls.buffer.seconds()
             ));

@@ -88,7 +88,7 @@ pub struct StreamLimits {
     pub reply_timeout: Nanos,
     /// From the response to PLAY to the first packet.
     pub first_packet_timeout: Nanos,
-    /// Between packets.
+    /// The longest accepted pause between packets.
     pub silence_timeout: Nanos,
     /// A packet that the generator reads this much later than it arrived is a void sample.
     pub receive_lag: Nanos,

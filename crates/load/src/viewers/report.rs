@@ -182,7 +182,7 @@ pub struct StreamGenerator {
     /// The clock of packet arrivals.
     pub arrival_clock: String,
     /// Iterations of the event loop per second.
-    pub turns_per_second: Option<f64>,
+    pub iterations_per_second: Option<f64>,
     /// The descriptor limit: a stream needs one, and with two tracks by UDP four more.
     pub descriptors: u64,
 }

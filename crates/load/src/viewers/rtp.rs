@@ -22,7 +22,7 @@ use crate::{
 /// Batches per socket before others are read.
 const BATCHES_MAX: usize = 4;
 /// A packet that is truncated or not RTP.
-const NO_PACKET: &str = "a packet is no RTP";
+const NO_PACKET: &str = "a packet is not RTP";
 
 impl Run {
     /// Receives packets on a track's RTP port.

@@ -18,7 +18,7 @@ use sojourn_media::rtsp::{self, Message, Method, Parsed, Response, Status, Trans
 use crate::{
     http::cause::cause,
     playout::track::Playout,
-    rtsp::dialogue::{Next, Request},
+    rtsp::client::{Next, Request},
     runtime::{connector::socket_error, read_rate::ReadRate, timestamps},
     viewers::{
         conformance::{Ending, Failure},
@@ -45,7 +45,7 @@ impl Run {
             return self.end(key, Ending::Failed(failure(cause(error))), now);
         }
         session.local = local_address(&session.socket);
-        let request = session.dialogue.begin();
+        let request = session.client.begin();
         viewer.phase = Phase::Preparing;
         self.send_rtsp(key, &request, now);
     }
@@ -63,7 +63,7 @@ impl Run {
             Ok((0, _)) => self.on_rtsp_closed(key, now),
             Ok((count, stamp)) => {
                 if let Some(rate) = &mut session.read_rate {
-                    rate.took(count as u64, now);
+                    rate.record(count as u64, now);
                 }
                 session.input.extend_from_slice(&buffer[..count]);
                 let arrival = self.wakeups.arrivals.arrival(stamp);
@@ -118,14 +118,14 @@ impl Run {
         let viewer = &mut self.table.viewers[key];
         let is_preparing = viewer.phase == Phase::Preparing;
         let Some(session) = viewer.rtsp_mut() else { return };
-        let next = session.dialogue.on_reply(response);
+        let next = session.client.on_reply(response);
         if is_preparing {
             session.note_transports();
         }
-        self.follow(key, next, now);
+        self.handle_next(key, next, now);
     }
 
-    fn follow(&mut self, key: usize, next: Next, now: Nanos) {
+    fn handle_next(&mut self, key: usize, next: Next, now: Nanos) {
         let Some(session) = self.table.viewers[key].rtsp_mut() else { return };
         match next {
             Next::Wait => {}
@@ -154,7 +154,7 @@ impl Run {
         let viewer = &mut self.table.viewers[key];
         let connection = viewer.connection_source(key);
         let session = viewer.rtsp_mut().ok_or(Failure::ConnectFailed)?;
-        let description = &session.dialogue.tracks()[track];
+        let description = &session.client.tracks()[track];
         let channel = (2 * track) as u8;
         let mut receiver = TrackReceiver {
             playout: Playout::new(description.track(), self.plan.quality.prebuffer),
@@ -180,7 +180,7 @@ impl Run {
                 watched.map_err(|_| Failure::Descriptors)?;
             }
         }
-        Ok(session.dialogue.set_up(track, &transport))
+        Ok(session.client.set_up(track, &transport))
     }
 
     fn begin_playing(&mut self, key: usize, now: Nanos) {
@@ -198,7 +198,7 @@ impl Run {
     pub(crate) fn send_keep_alive(&mut self, key: usize, now: Nanos) {
         let Some(session) = self.table.viewers[key].rtsp_mut() else { return };
         session.keep_alive_due = now + keep_alive_every(session);
-        if let Some(request) = session.dialogue.keep_alive() {
+        if let Some(request) = session.client.keep_alive() {
             self.send_rtsp(key, &request, now);
         }
     }
@@ -251,7 +251,7 @@ impl Run {
 }
 
 fn keep_alive_every(session: &RtspSession) -> Nanos {
-    let timeout_seconds = f64::from(session.dialogue.timeout_seconds());
+    let timeout_seconds = f64::from(session.client.timeout_seconds());
     Nanos::from_seconds((timeout_seconds / 2.0).min(KEEP_ALIVE_SECONDS_MAX))
 }
 

@@ -10,7 +10,7 @@ use sojourn_media::rtsp::Parser;
 
 use crate::{
     playout::track::Playout,
-    rtsp::dialogue::Dialogue,
+    rtsp::client::RtspClient,
     runtime::{read_rate::ReadRate, udp::UdpPair},
 };
 
@@ -22,7 +22,7 @@ pub struct RtspSession {
     pub socket: OwnedFd,
     /// The local address of the connection; packets and reports are sent to it.
     pub local: Option<IpAddr>,
-    pub dialogue: Dialogue,
+    pub client: RtspClient,
     /// Received and not parsed yet.
     pub input: Vec<u8>,
     pub parser: Parser,
@@ -58,11 +58,11 @@ pub struct TrackReceiver {
 
 impl RtspSession {
     /// A session on a connection that is not established yet.
-    pub fn new(socket: OwnedFd, dialogue: Dialogue) -> RtspSession {
+    pub fn new(socket: OwnedFd, client: RtspClient) -> RtspSession {
         RtspSession {
             socket,
             local: None,
-            dialogue,
+            client,
             input: Vec::new(),
             parser: Parser::default(),
             output: Vec::new(),
@@ -76,7 +76,7 @@ impl RtspSession {
 
     /// Records the transports that the server has granted.
     pub fn note_transports(&mut self) {
-        for (track, granted) in self.tracks.iter_mut().zip(self.dialogue.granted()) {
+        for (track, granted) in self.tracks.iter_mut().zip(self.client.granted()) {
             let Some(transport) = granted.as_ref().filter(|_| !track.is_granted) else { continue };
             track.is_granted = true;
             if let Some(ssrc) = transport.source {
@@ -90,7 +90,7 @@ impl RtspSession {
     /// The remaining length of the film, if it is known.
     pub fn left_seconds(&self) -> Option<f64> {
         let furthest = self.tracks.iter().map(|track| track.playout.media_seconds()).fold(0.0, f64::max);
-        Some(self.dialogue.left_seconds()? - furthest)
+        Some(self.client.left_seconds()? - furthest)
     }
 
     /// Returns true if a source sent BYE.

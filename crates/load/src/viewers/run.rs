@@ -32,7 +32,7 @@ pub fn run_streams(
     // Sleep with nanosecond precision. Some sandboxes forbid that; the default of 50 µs stays then.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let mut run = Run::new(plan, descriptors)?;
-    let was_interrupted = run.until_over(interrupted, progress)?;
+    let was_interrupted = run.run_until_over(interrupted, progress)?;
     Ok(run.outcome(was_interrupted))
 }
 
@@ -101,7 +101,7 @@ impl Run {
 
     pub(crate) fn take_snapshot(&mut self) {
         let Measurements { counts, playing, .. } = self.measurements;
-        let snapshot = Snapshot::read(self.plan.core, counts, playing, self.wakeups.turns);
+        let snapshot = Snapshot::read(self.plan.core, counts, playing, self.wakeups.iterations);
         self.measurements.snapshots.push(snapshot);
     }
 

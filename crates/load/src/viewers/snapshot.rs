@@ -15,12 +15,12 @@ pub struct Snapshot {
     core: Reading<CoreTime>,
     counts: Counts,
     playing: Level,
-    turns: u64,
+    iterations: u64,
 }
 
 impl Snapshot {
     /// Reads everything; `core` is the generator's, if it is pinned.
-    pub fn read(core: Option<usize>, counts: Counts, playing: Level, turns: u64) -> Snapshot {
+    pub fn read(core: Option<usize>, counts: Counts, playing: Level, iterations: u64) -> Snapshot {
         Snapshot {
             time: clock::now(),
             cpu: clock::thread_cpu(),
@@ -28,7 +28,7 @@ impl Snapshot {
             core: CoreTime::read(core).into(),
             counts,
             playing,
-            turns,
+            iterations,
         }
     }
 
@@ -59,7 +59,7 @@ impl Snapshot {
             core_steal_fraction: core.and_then(|(to, from)| {
                 (to - from).steal_fraction().ok_or("the span is shorter than the kernel's tick of 10 ms")
             }),
-            turns_per_second: per_second((self.turns - from.turns) as f64),
+            iterations_per_second: per_second((self.iterations - from.iterations) as f64),
         }
     }
 }
@@ -90,5 +90,5 @@ pub struct Span {
     #[serde(skip)]
     pub(crate) core_steal_fraction: Reading<f64>,
     #[serde(skip)]
-    pub(crate) turns_per_second: Option<f64>,
+    pub(crate) iterations_per_second: Option<f64>,
 }

@@ -7,7 +7,7 @@ use sojourn_measure::Nanos;
 use crate::{
     hls::playback::Playback,
     http::cause::{Cause, cause},
-    rtsp::dialogue::Dialogue,
+    rtsp::client::RtspClient,
     viewers::{
         conformance::{Ending, Failure},
         counts::Counts,
@@ -62,8 +62,8 @@ impl Run {
                 Protocol::Hls(Box::new(HlsSession::new(playback, socket, now)))
             }
             None => {
-                let dialogue = Dialogue::new(&film.url, film.credentials, start);
-                Protocol::Rtsp(Box::new(RtspSession::new(socket, dialogue)))
+                let client = RtspClient::new(&film.url, film.credentials, start);
+                Protocol::Rtsp(Box::new(RtspSession::new(socket, client)))
             }
         };
         entry.insert(Viewer {

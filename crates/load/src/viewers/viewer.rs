@@ -160,7 +160,7 @@ impl Viewer {
     /// Returns true if it waits for a response.
     pub fn is_waiting(&self) -> bool {
         match &self.protocol {
-            Protocol::Rtsp(session) => session.dialogue.is_waiting(),
+            Protocol::Rtsp(session) => session.client.is_waiting(),
             Protocol::Hls(session) => session.is_waiting(),
         }
     }
@@ -199,7 +199,7 @@ impl Viewer {
     pub fn is_film_over(&self, now: Nanos) -> bool {
         match &self.protocol {
             Protocol::Rtsp(session) => {
-                let has_no_end = session.is_over() && session.dialogue.left_seconds().is_none();
+                let has_no_end = session.is_over() && session.client.left_seconds().is_none();
                 self.is_silent(now) && (self.is_near_end(now) || has_no_end)
             }
             Protocol::Hls(session) => session.playback.player().left(now) == Some(Nanos::ZERO),

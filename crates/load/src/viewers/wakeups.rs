@@ -25,7 +25,7 @@ pub(crate) struct Wakeups {
     pub(crate) requests: Timers,
     pub(crate) batching: Batching,
     pub(crate) arrivals: ArrivalClock,
-    pub(crate) turns: u64,
+    pub(crate) iterations: u64,
 }
 
 /// One of a viewer's sockets, as identified in epoll.
@@ -56,7 +56,7 @@ impl Wakeups {
             requests: Timers::default(),
             batching: Batching::new(TURN_SLACK),
             arrivals: ArrivalClock::new(origin),
-            turns: 0,
+            iterations: 0,
         })
     }
 
@@ -102,14 +102,14 @@ impl EventSource {
 
 impl ArrivalClock {
     fn new(origin: Nanos) -> ArrivalClock {
-        let wall_ahead = timestamps::wall_ahead(origin);
+        let wall_ahead = timestamps::wall_clock_offset(origin);
         ArrivalClock { wall_ahead, woken_at: origin, stamped: 0, unstamped: 0 }
     }
 
     /// Records that a wait for sockets has returned.
     pub(crate) fn wake(&mut self, now: Nanos) {
         self.woken_at = now;
-        self.wall_ahead = timestamps::wall_ahead(now);
+        self.wall_ahead = timestamps::wall_clock_offset(now);
     }
 
     /// The arrival time of data received with or without a timestamp.

@@ -211,6 +211,6 @@ fn a_file_without_authorities_is_refused() {
     let target = Target::resolve("https://127.0.0.1/").unwrap();
     let refused = |path: PathBuf| Tls::new(&target, &Trust::File(path), true).unwrap_err().to_string();
     let empty = tempfile::NamedTempFile::new().unwrap();
-    assert!(refused(empty.path().to_owned()).contains("holds no certificate"));
+    assert!(refused(empty.path().to_owned()).contains("contains no certificate"));
     assert!(refused("/nowhere/at.all".into()).contains("/nowhere/at.all"));
 }

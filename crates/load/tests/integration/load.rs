@@ -256,12 +256,12 @@ fn the_same_seed_asks_the_same() {
 }
 
 #[test]
-fn turns_are_bounded_where_they_may_be_put_off_and_nowhere_else() {
+fn iterations_are_bounded_where_they_may_be_delayed_and_nowhere_else() {
     let server = Server::delayed(|_| Duration::ZERO, 10);
     let slack = Nanos(5 * MS);
     let busy = report(open(&server, 4000.0, slack, 1000));
-    let turns = busy.generator.turns_per_second.unwrap();
-    assert!(turns < 1.2 / slack.seconds(), "{turns} a second are more than one per slack");
+    let iterations = busy.generator.iterations_per_second.unwrap();
+    assert!(iterations < 1.2 / slack.seconds(), "{iterations} a second are more than one per slack");
     assert_eq!(busy.generator.timer_slack_seconds, slack.seconds());
     assert!(due(&busy.figures).abs_diff(4000) <= 1, "{:?}", busy.figures);
     let closed = report(closed(&server, 4, 0, 300));
@@ -275,7 +275,7 @@ fn how_late_a_generator_may_be_can_be_said() {
     let limits = Limits { send_lag_p99: Nanos(MS), ..plan.limits };
     let strict = report(Plan { limits, ..plan }).generator;
     assert_eq!(strict.send_lag_limit_seconds, 0.001);
-    assert!(strict.reasons.iter().any(|why| why.contains("where 1 ms are allowed")), "{strict:?}");
+    assert!(strict.reasons.iter().any(|why| why.contains("the limit is 1 ms")), "{strict:?}");
     let patient = Limits { send_lag_p99: Nanos(60_000 * MS), ..Limits::default() };
     let patient = report(Plan { limits: patient, ..open(&server, 1000.0, Nanos(10 * MS), 500) }).generator;
     assert!(!patient.reasons.iter().any(|why| why.contains("were sent more than")), "{patient:?}");

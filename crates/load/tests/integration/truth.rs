@@ -83,7 +83,7 @@ fn serve(mut stream: TcpStream, delays: &[Duration], number: &AtomicUsize, truth
 
 fn wall_clock() -> Nanos {
     let now = clock::now();
-    now + timestamps::wall_ahead(now)
+    now + timestamps::wall_clock_offset(now)
 }
 
 fn plan(address: SocketAddr, arrivals: Arrivals<'static>, timer_slack: Nanos) -> Plan<'static> {

@@ -57,7 +57,7 @@ impl Hierarchies {
         let parent = candidates.into_iter().find(|root| has(&root.join("cgroup.controllers"), controller));
         parent.map(|parent| GroupParent { controller, parent, is_unified: true }).ok_or_else(|| {
             format!(
-                "{} has no controller {controller}, of neither version of control groups",
+                "{} has no controller {controller} in either version of control groups",
                 self.mount.display()
             )
         })
@@ -96,7 +96,7 @@ impl GroupParent {
         if quota < PROCESSOR_QUOTA_MIN_MICROSECONDS {
             let least = PROCESSOR_QUOTA_MIN_MICROSECONDS / period;
             return Err(format!(
-                "{processors} of a processor is less than can be granted\nhint: at least {least}"
+                "{processors} of a processor is below the minimum\nhint: use at least {least}"
             ));
         }
         Ok(if self.is_unified {
@@ -107,24 +107,24 @@ impl GroupParent {
     }
 
     /// The file that delegates the controller to child groups, if the parent has not done that yet.
-    pub fn to_hand_down(&self) -> Result<Option<(PathBuf, String)>, String> {
+    pub fn delegation(&self) -> Result<Option<(PathBuf, String)>, String> {
         if !self.is_unified {
             return Ok(None);
         }
         let file = self.parent.join("cgroup.subtree_control");
         if !file.exists() {
-            return Err(format!("{} is not there: this is no control group", file.display()));
+            return Err(format!("{} does not exist: this is not a control group", file.display()));
         }
         Ok((!has(&file, self.controller)).then(|| (file, self.controller.to_owned())))
     }
 }
 
-pub fn is_about_swap(file: &Path) -> bool {
+pub fn is_swap_limit(file: &Path) -> bool {
     file.file_name().is_some_and(|name| name == "memory.swap.max" || name == "memory.memsw.limit_in_bytes")
 }
 
 /// Returns true if groups of ours remain beside the file; they would lose their limits.
-pub fn has_groups_of_ours(file: &Path) -> bool {
+pub fn has_our_groups(file: &Path) -> bool {
     let beside = file.parent().map(fs::read_dir);
     let Some(Ok(entries)) = beside else { return false };
     entries.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX))

@@ -33,7 +33,7 @@ pub fn state_folder() -> Result<PathBuf, String> {
     let named = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = named("XDG_STATE_HOME").or_else(|| named("HOME").map(|home| home.join(".local/state")));
     base.map(|base| base.join("sojourn/confinement"))
-        .ok_or_else(|| "there is no place for state\nhint: set XDG_STATE_HOME".to_owned())
+        .ok_or_else(|| "no directory for state\nhint: set XDG_STATE_HOME".to_owned())
 }
 
 impl Journal {

@@ -11,6 +11,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,11 +20,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-mod disk;
 mod hierarchy;
 mod journal;
 
-pub use disk::disk_under;
 pub use hierarchy::Hierarchies;
 pub use journal::{Journal, state_folder};
 
@@ -92,7 +91,7 @@ impl Confinement {
             if !changes.groups.contains(&group) {
                 changes.groups.push(group);
             }
-            changes.handed_down.extend(place.to_hand_down()?);
+            changes.handed_down.extend(place.delegation()?);
         }
         let journal = Journal::write(state, name, &changes)?;
         // From here on, dropping it undoes the changes.
@@ -103,7 +102,7 @@ impl Confinement {
         for group in &confinement.changes.groups {
             fs::create_dir(group).map_err(|error| {
                 format!(
-                    "cannot make the control group {}: {error}\nhint: run it as root, or where you may make groups",
+                    "cannot create the control group {}: {error}\nhint: run it as root, or in a group where you may create groups",
                     group.display()
                 )
             })?;
@@ -111,7 +110,7 @@ impl Confinement {
         for (place, file, rule) in &wanted {
             let file = place.parent.join(name).join(file);
             // A machine without swap accounting has no swap to limit.
-            if file.exists() || !hierarchy::is_about_swap(&file) {
+            if file.exists() || !hierarchy::is_swap_limit(&file) {
                 write(&file, rule)?;
             }
         }
@@ -161,7 +160,7 @@ impl Changes {
     fn undo(&self) -> Result<(), String> {
         self.groups.iter().try_for_each(|group| remove(group))?;
         for (file, controller) in &self.handed_down {
-            if file.exists() && !hierarchy::has_groups_of_ours(file) {
+            if file.exists() && !hierarchy::has_our_groups(file) {
                 // Other groups may need it by now.
                 let _ = write(file, &format!("-{controller}"));
             }
@@ -211,6 +210,20 @@ fn write(file: &Path, text: &str) -> Result<(), String> {
     opened
         .and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(|error| format!("cannot write {text:?} to {}: {error}", file.display()))
+}
+
+/// `MAJOR:MINOR` of the whole disk that holds `folder`; limits of a partition have no effect.
+///
+/// # Errors
+/// If the folder is not on a disk, or cannot be inspected.
+pub fn disk_under(folder: &Path) -> Result<String, String> {
+    let fault = |error: io::Error| format!("{}: {error}", folder.display());
+    let number = fs::metadata(folder).map_err(fault)?.dev();
+    let device = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
+    let entry = fs::canonicalize(format!("/sys/dev/block/{device}"))
+        .map_err(|_| format!("{} is on device {device}, which is not a disk", folder.display()))?;
+    let disk = if entry.join("partition").exists() { entry.parent().unwrap_or(&entry) } else { &entry };
+    fs::read_to_string(disk.join("dev")).map(|text| text.trim().to_owned()).map_err(fault)
 }
 
 #[cfg(test)]

@@ -81,9 +81,9 @@ fn version_2_hands_down_what_it_has_not_yet() {
     let hierarchies = Hierarchies::at(mount.path());
     let file = mount.path().join("cgroup.subtree_control");
     let place = hierarchies.place("memory").unwrap();
-    assert_eq!(place.to_hand_down(), Ok(Some((file.clone(), "memory".to_owned()))));
+    assert_eq!(place.delegation(), Ok(Some((file.clone(), "memory".to_owned()))));
     fs::write(&file, "cpu memory\n").unwrap();
-    assert_eq!(place.to_hand_down(), Ok(None));
+    assert_eq!(place.delegation(), Ok(None));
 }
 
 #[test]

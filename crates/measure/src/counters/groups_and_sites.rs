@@ -41,7 +41,7 @@ pub const TABLE: &[Counter] = &[
         kind: Kind::Level,
         tier: Tier::Kernel,
         source: "cachestat, or mincore",
-        meaning: "Pages of the site's files in the page cache, at the last look.",
+        meaning: "Pages of the site's files in the page cache, when last checked.",
     },
     Counter {
         name: "site_resident_fraction",

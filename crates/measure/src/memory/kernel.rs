@@ -53,7 +53,7 @@ impl Kernel {
     }
 
     /// True if it supports this stride.
-    pub fn takes(self, stride: usize) -> bool {
+    pub fn supports(self, stride: usize) -> bool {
         self != Kernel::CopyBlock || stride == 1
     }
 

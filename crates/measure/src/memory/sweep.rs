@@ -67,8 +67,8 @@ pub enum SweepError {
     Refused { cores: Vec<usize>, cause: io::Error },
 }
 
-/// Measures. `goes_on` is called after each measurement and ends the sweep by returning false.
-pub fn run(sweep: &Sweep, mut goes_on: impl FnMut(Progress) -> bool) -> Result<Memory, SweepError> {
+/// Measures. `should_continue` is called after each measurement and ends the sweep by returning false.
+pub fn run(sweep: &Sweep, mut should_continue: impl FnMut(Progress) -> bool) -> Result<Memory, SweepError> {
     sweep.check()?;
     let mut memory = Memory { complete: true, ..Memory::default() };
     let total = sweep.measurements();
@@ -85,7 +85,7 @@ pub fn run(sweep: &Sweep, mut goes_on: impl FnMut(Progress) -> bool) -> Result<M
                 let value = memory.measure(&team, order);
                 measured.add(&order, value);
                 done += 1;
-                if !goes_on(Progress { done, total }) {
+                if !should_continue(Progress { done, total }) {
                     memory.complete = done == total;
                     memory.keep(measured, cores.len(), huge_pages);
                     return Ok(memory);
@@ -166,7 +166,7 @@ impl Sweep {
     }
 
     fn walks(&self) -> impl Iterator<Item = (Kernel, usize)> + '_ {
-        let strides = |kernel: Kernel| self.strides.iter().filter(move |&&stride| kernel.takes(stride));
+        let strides = |kernel: Kernel| self.strides.iter().filter(move |&&stride| kernel.supports(stride));
         self.kernels.iter().flat_map(move |&kernel| strides(kernel).map(move |&stride| (kernel, stride)))
     }
 }

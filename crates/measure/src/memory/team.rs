@@ -56,7 +56,7 @@ impl Team {
                 match arena {
                     Ok(arena) => {
                         let _ = ready.send(Ok(arena.huge_page_bytes()));
-                        obey(&work, &results, arena, &start);
+                        run_orders(&work, &results, arena, &start);
                     }
                     Err(error) => drop(ready.send(Err(error))),
                 }
@@ -80,7 +80,7 @@ impl Team {
     }
 }
 
-fn obey(work: &Receiver<Order>, results: &Sender<Found>, mut arena: Arena, start: &Barrier) {
+fn run_orders(work: &Receiver<Order>, results: &Sender<Found>, mut arena: Arena, start: &Barrier) {
     while let Ok(order) = work.recv() {
         let words = part(arena.words(), &order);
         let found = match order.kernel {

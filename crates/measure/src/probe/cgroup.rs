@@ -97,7 +97,7 @@ impl Source for Cgroup {
             let path = folder.join(name);
             let text = files.entry(path.clone()).or_insert_with(|| fs::read_to_string(&path));
             let found = match text {
-                Ok(text) => value(text, key).ok_or_else(|| format!("holds no {}", key_or_number(key))),
+                Ok(text) => value(text, key).ok_or_else(|| format!("has no {}", key_or_number(key))),
                 Err(error) => Err(error.to_string()),
             };
             found.map(|value| value * unit).map_err(|why| self.reason(&path, &why))

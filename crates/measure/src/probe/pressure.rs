@@ -38,7 +38,7 @@ impl Source for Pressure {
     fn read(&mut self) -> Vec<Reading<f64>> {
         let read = |(path, line)| {
             let text = proc_file::read(path).map_err(|error| error.to_string())?;
-            total_seconds(&text, line).ok_or_else(|| format!("{path} holds no total of {line}"))
+            total_seconds(&text, line).ok_or_else(|| format!("{path} has no total of {line}"))
         };
         PLACES.map(read).map(Reading::from).into()
     }

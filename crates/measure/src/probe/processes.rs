@@ -125,7 +125,7 @@ impl Processes {
                 let path = format!("/proc/{pid}/smaps_rollup");
                 let text = proc_file::read(&path).map_err(|error| error.to_string())?;
                 let found = field(&text, "Pss:").map(|kibibytes| kibibytes * 1024.0);
-                found.ok_or_else(|| format!("{path} holds no Pss"))
+                found.ok_or_else(|| format!("{path} has no Pss"))
             });
         }
         self.proportional.clone()
@@ -159,7 +159,7 @@ impl Source for Processes {
         let earlier = self.by_thread.take_if(|seen| now - seen.time < THREADS_EVERY);
         let detail = if earlier.is_some() { Detail::Times } else { Detail::All };
         let sample: TreeSample = self.tree.sample(detail);
-        if let Some(why) = sample.because_unknown() {
+        if let Some(why) = sample.unavailable_reason() {
             return NAMES.iter().map(|_| Reading::unavailable(&why)).collect();
         }
         let pids: Vec<u32> = sample.pids().collect();
@@ -227,7 +227,7 @@ fn disk_bytes(pids: &[u32]) -> (Reading<f64>, Reading<f64>) {
         sum(pids, move |pid| {
             let path = format!("/proc/{pid}/io");
             let text = proc_file::read(&path).map_err(|error| error.to_string())?;
-            field(&text, name).ok_or_else(|| format!("{path} holds no {name}"))
+            field(&text, name).ok_or_else(|| format!("{path} has no {name}"))
         })
     };
     (of("read_bytes:"), of("write_bytes:"))

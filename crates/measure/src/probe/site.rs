@@ -16,7 +16,7 @@ pub struct Site {
     root: PathBuf,
     pages: SitePages,
     seen: Reading<Residency>,
-    next_look: Nanos,
+    next_at: Nanos,
 }
 
 impl Site {
@@ -24,21 +24,21 @@ impl Site {
         let Some(root) = target.site.clone() else { return Reading::unavailable("no site was named") };
         match SitePages::of(&root) {
             Ok(pages) => {
-                let seen = Reading::unavailable("not looked at yet");
-                Reading::Value(Site { root, pages, seen, next_look: Nanos::ZERO })
+                let seen = Reading::unavailable("not measured yet");
+                Reading::Value(Site { root, pages, seen, next_at: Nanos::ZERO })
             }
             Err(error) => Reading::unavailable(error),
         }
     }
 
-    fn look(&mut self) {
+    fn measure(&mut self) {
         let begun = clock::now();
-        if begun < self.next_look {
+        if begun < self.next_at {
             return;
         }
-        self.seen = self.pages.look().into();
+        self.seen = self.pages.measure().into();
         let ended = clock::now();
-        self.next_look = ended + Nanos((ended - begun).0 * REST_FACTOR);
+        self.next_at = ended + Nanos((ended - begun).0 * REST_FACTOR);
     }
 }
 
@@ -48,7 +48,7 @@ impl Source for Site {
     }
 
     fn read(&mut self) -> Vec<Reading<f64>> {
-        self.look();
+        self.measure();
         let (root, bytes) = (self.root.display(), self.pages.bytes());
         let resident = self.seen.clone().map(|seen| seen.resident_bytes as f64);
         let evicted = self.seen.clone().and_then(|seen| {
@@ -59,7 +59,7 @@ impl Source for Site {
         // The last page of a file is only partly filled.
         let share = |resident: f64| (resident / bytes as f64).min(1.0);
         let fraction = match bytes {
-            0 => Reading::unavailable(format!("{root} holds no bytes")),
+            0 => Reading::unavailable(format!("{root} has no files with content")),
             _ => resident.clone().map(share),
         };
         vec![resident, fraction, evicted]

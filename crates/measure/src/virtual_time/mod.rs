@@ -98,9 +98,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum VirtualTimeError {
     /// The processor's registers are not supported.
-    #[error("time can be held still on x86-64 only")]
+    #[error("virtual time is available on x86-64 only")]
     Processor,
     /// The program could not be started, or the kernel forbids tracing it.
     #[error("{0}")]
@@ -127,7 +127,7 @@ pub fn take_turns(core: usize) -> io::Result<()> {
 /// # Errors
 /// If it cannot be traced or started.
 #[cfg(target_arch = "x86_64")]
-pub fn run(command: &mut Command, held: &VirtualTime) -> Result<i32, Fault> {
+pub fn run(command: &mut Command, held: &VirtualTime) -> Result<i32, VirtualTimeError> {
     tracer::run(command, held)
 }
 
@@ -136,6 +136,6 @@ pub fn run(command: &mut Command, held: &VirtualTime) -> Result<i32, Fault> {
 /// # Errors
 /// Always.
 #[cfg(not(target_arch = "x86_64"))]
-pub fn run(_: &mut Command, _: &VirtualTime) -> Result<i32, Fault> {
-    Err(Fault::Processor)
+pub fn run(_: &mut Command, _: &VirtualTime) -> Result<i32, VirtualTimeError> {
+    Err(VirtualTimeError::Processor)
 }

@@ -52,39 +52,39 @@ pub enum News {
     NobodyLeft,
 }
 
-/// Blocks SIGCHLD, which announces events, until [`wait_for_news`] takes it, in this thread and those that it starts
+/// Blocks SIGCHLD, which announces events, until [`wait_for_event`] takes it, in this thread and those that it starts
 /// later.
 ///
 /// # Errors
 /// If the kernel refuses.
 pub fn block_news() -> io::Result<()> {
-    let news = news();
+    let child_signal = child_signal();
     // SAFETY: the set lives until the call returns.
-    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const news, ptr::null_mut()) } {
+    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const child_signal, ptr::null_mut()) } {
         0 => Ok(()),
         code => Err(io::Error::from_raw_os_error(code)),
     }
 }
 
-/// Makes [`wait_for_news`] return.
+/// Makes [`wait_for_event`] return.
 pub fn wake_up() {
     // SAFETY: a plain system call, to this process.
     unsafe { libc::kill(libc::getpid(), libc::SIGCHLD) };
 }
 
 /// Waits until there may be an event, or the limit has passed.
-pub fn wait_for_news(limit: Option<Duration>) {
+pub fn wait_for_event(limit: Option<Duration>) {
     let limit = limit.map(|limit| libc::timespec {
         tv_sec: limit.as_secs().cast_signed(),
         tv_nsec: i64::from(limit.subsec_nanos()),
     });
     let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
-    let news = news();
+    let child_signal = child_signal();
     // SAFETY: the set and the limit live until the call returns.
-    unsafe { libc::sigtimedwait(&raw const news, ptr::null_mut(), limit) };
+    unsafe { libc::sigtimedwait(&raw const child_signal, ptr::null_mut(), limit) };
 }
 
-fn news() -> libc::sigset_t {
+fn child_signal() -> libc::sigset_t {
     // SAFETY: a bit set, for which all values are valid, emptied first.
     unsafe {
         let mut set = mem::zeroed();
@@ -126,7 +126,7 @@ impl Tracee {
     }
 
     /// Resumes the thread, with a signal or none (0).
-    pub fn go_on(self, signal: libc::c_int) {
+    pub fn resume(self, signal: libc::c_int) {
         // SAFETY: as above.
         unsafe { libc::ptrace(libc::PTRACE_CONT, self.0, 0, signal) };
     }

@@ -46,7 +46,7 @@ pub fn answer(tracee: Tracee, chance: &mut Chance, time: &mut Time) {
     };
     time.set_wait(tracee, None);
     if matches!(call, libc::SYS_clock_gettime | libc::SYS_gettimeofday | libc::SYS_time) {
-        time.look();
+        time.record_reading();
     }
     match (call, wait) {
         (_, Some(wait)) if wait.until <= time.passed() => registers.skip(wait.result().cast_unsigned()),

@@ -38,7 +38,7 @@ impl Time {
     }
 
     /// Advances time for one reading of the clock.
-    pub fn look(&mut self) {
+    pub fn record_reading(&mut self) {
         if self.passes {
             self.passed += LOOK;
         }
@@ -89,7 +89,7 @@ impl Time {
         if let (Some((_, wait)), Some(mut registers)) = (wait, Registers::of(tracee))
             && registers.was_interrupted()
         {
-            wait.say_nothing_happened(tracee);
+            wait.write_no_events(tracee);
             registers.skip(wait.result().cast_unsigned());
             registers.restore(tracee);
         }

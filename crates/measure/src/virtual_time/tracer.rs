@@ -9,18 +9,18 @@ use std::time::Duration;
 use super::ptrace::{self, News, Stop, Tracee};
 use super::syscalls::{self, Chance};
 use super::time::Time;
-use super::{Fault, VirtualTime, filter, lock};
+use super::{VirtualTime, VirtualTimeError, filter, lock};
 
 /// How soon threads that were not at rest are checked again; most report earlier themselves.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// See [`super::run`].
-pub fn run(command: &mut Command, held: &VirtualTime) -> Result<i32, Fault> {
+pub fn run(command: &mut Command, held: &VirtualTime) -> Result<i32, VirtualTimeError> {
     let filter = filter::stopping_at(syscalls::INTERCEPTED);
     // SAFETY: only system calls between fork and exec.
     unsafe { command.pre_exec(move || ptrace::prepare(&filter)) };
     // The kernel reports stops to the thread that starts the program.
-    let root = command.spawn().map_err(Fault::Start)?.id().cast_signed();
+    let root = command.spawn().map_err(VirtualTimeError::Start)?.id().cast_signed();
     held.add(root);
     let mut tracer = Holding {
         held,
@@ -68,24 +68,24 @@ impl Holding<'_> {
             }
             Stop::Call => {
                 syscalls::answer(tracee, &mut self.chance, &mut self.time);
-                tracee.go_on(0);
+                tracee.resume(0);
             }
             // The kernel's stop signal for a new thread is not delivered to it.
-            Stop::Signal(_) if is_new => tracee.go_on(0),
-            Stop::Signal(libc::SIGSTOP) if self.time.end(tracee) => tracee.go_on(0),
-            Stop::Event => tracee.go_on(0),
-            Stop::Signal(signal) => tracee.go_on(signal),
+            Stop::Signal(_) if is_new => tracee.resume(0),
+            Stop::Signal(libc::SIGSTOP) if self.time.end(tracee) => tracee.resume(0),
+            Stop::Event => tracee.resume(0),
+            Stop::Signal(signal) => tracee.resume(signal),
         }
     }
 
     /// Called when no thread is stopped: advances virtual time if every thread waits; otherwise waits for the next
     /// stop.
     fn wait(&mut self) {
-        let Some(until) = self.held.until() else { return ptrace::wait_for_news(None) };
+        let Some(until) = self.held.until() else { return ptrace::wait_for_event(None) };
         // Processes on the same core run until they wait.
         thread::yield_now();
         if !self.time.is_at_rest(&self.known) {
-            ptrace::wait_for_news(Some(LOOK_AGAIN));
+            ptrace::wait_for_event(Some(LOOK_AGAIN));
         } else if self.time.step(until) {
             self.held.arrive(self.time.passed());
         }

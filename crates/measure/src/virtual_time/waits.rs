@@ -83,7 +83,7 @@ impl Wait {
     }
 
     /// Writes to the thread's memory, where the call does that, that no event happened.
-    pub fn say_nothing_happened(&self, tracee: Tracee) {
+    pub fn write_no_events(&self, tracee: Tracee) {
         if matches!(self.call, libc::SYS_select | libc::SYS_pselect6) {
             let bytes = vec![0; (self.arguments[0] as usize).min(libc::FD_SETSIZE).div_ceil(64) * 8];
             for &set in self.arguments[1..4].iter().filter(|&&set| set != 0) {

@@ -8,7 +8,7 @@ use super::boxes::FourCc;
 pub enum Mp4Error {
     #[error("reading at byte {offset} failed: {source}")]
     Read { offset: u64, source: io::Error },
-    #[error("this is no MP4 or QuickTime file: it does not begin with one of their boxes")]
+    #[error("this is not an MP4 or QuickTime file: it does not start with one of their boxes")]
     Foreign,
     /// The file ends before the box `moov`.
     #[error(
@@ -17,9 +17,7 @@ pub enum Mp4Error {
     )]
     NoMovie { size_bytes: u64 },
     /// A box or table promises more bytes than there are.
-    #[error(
-        "{what} at byte {offset} goes on after its end, which is at byte {end}: the file is damaged or cut off"
-    )]
+    #[error("{what} at byte {offset} extends beyond its end at byte {end}: the file is damaged or truncated")]
     Truncated { what: String, offset: u64, end: u64 },
     #[error("{what} at byte {offset}: the file is damaged")]
     Malformed { what: String, offset: u64 },

@@ -126,7 +126,7 @@ fn fragments_foreign_files_and_cut_files_are_told_apart() {
     }
     let film = film();
     let cut = refusal(&film[..film.len() / 2]);
-    assert!(cut.starts_with("box mdat") && cut.contains("goes on after its end"), "{cut}");
+    assert!(cut.starts_with("box mdat") && cut.contains("extends beyond its end"), "{cut}");
     assert!(matches!(read(&film[..16]), Err(Mp4Error::NoMovie { size_bytes: 16 })));
     let silent = [example::header(), example::movie(&[])].concat();
     assert!(matches!(read(&silent), Err(Mp4Error::NoTracks)));

@@ -83,12 +83,12 @@ impl<'a> Packet<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketiseError {
     /// The NAL unit lengths in a picture are inconsistent.
-    #[error("sample {number} is damaged: a NAL unit at its byte {place} is longer than what is left of it")]
+    #[error("sample {number} is damaged: the NAL unit at byte {place} is longer than the rest of the sample")]
     Damaged { number: u32, place: u32 },
     /// An access unit too large for its size field.
     #[error("sample {number} of {size} bytes is too large for RFC 3640, which counts to 8191")]
     TooLarge { number: u32, size: u32 },
-    #[error("sample {number}: {given} bytes were read in place of {wanted}")]
+    #[error("sample {number}: {given} bytes were read instead of {wanted}")]
     Missing { number: u32, given: usize, wanted: u32 },
 }
 

@@ -35,7 +35,7 @@ pub struct Transport {
 pub enum TransportError {
     #[error("the Transport field is malformed")]
     Malformed,
-    #[error("no transport that is offered is known")]
+    #[error("none of the offered transports is supported")]
     Unsupported,
 }
 

@@ -80,7 +80,8 @@ fn simulate_poisson<'py>(
     let targets = targets_of(&targets)?;
     let plan = Plan { relative_half_width: half_width, targets, jobs_min, jobs_max, seed, replications };
     let mut watch = Watch { progress, failure: None };
-    let result = py.detach(|| simulator::simulate_poisson(&model, &plan, &mut |now| watch.go_on(now)));
+    let result =
+        py.detach(|| simulator::simulate_poisson(&model, &plan, &mut |now| watch.should_continue(now)));
     watch.check()?;
     dictionary(py, &result.map_err(refused)?)
 }
@@ -120,7 +121,7 @@ fn simulate_system<'py>(
     let result = py.detach(|| {
         let traces: Vec<Trace<'_>> =
             columns.iter().map(|(class, times, sizes)| Trace { class, times, sizes }).collect();
-        simulator::simulate_system(&system, &plan, &traces, &mut |now| watch.go_on(now))
+        simulator::simulate_system(&system, &plan, &traces, &mut |now| watch.should_continue(now))
     });
     watch.check()?;
     dictionary(py, &result.map_err(refused)?)
@@ -133,7 +134,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn go_on(&mut self, progress: &Progress) -> bool {
+    fn should_continue(&mut self, progress: &Progress) -> bool {
         let outcome = Python::attach(|py| {
             if let Some(callback) = &self.progress {
                 let Progress { jobs, jobs_max, estimate_seconds, relative_half_width } = *progress;

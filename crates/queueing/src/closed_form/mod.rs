@@ -3,13 +3,11 @@
 //! All take the arrival rate and the first two moments of the service demand, and refuse a utilisation of 1 or more,
 //! where the mean is infinite. Times are seconds; any other unit works if you use it throughout.
 
-mod erlang;
 mod lps;
 mod mg1;
 
 use thiserror::Error;
 
-pub(crate) use erlang::erlang_c;
 pub use lps::{Lps, Validity};
 pub use mg1::Mg1;
 
@@ -35,6 +33,16 @@ pub enum ClosedFormError {
         requirement: &'static str,
         value: f64,
     },
+}
+
+/// P(an arrival at M/M/c waits), for `offered` Erlangs, by the stable recursion of Erlang B.
+pub(crate) fn erlang_c(servers: u32, offered: f64) -> f64 {
+    let blocked = (1..=servers).fold(1.0, |blocked, c| {
+        let load = offered * blocked;
+        load / (f64::from(c) + load)
+    });
+    let idle = 1.0 - offered / f64::from(servers);
+    blocked / (idle + blocked * (1.0 - idle))
 }
 
 #[cfg(test)]

@@ -30,12 +30,12 @@ pub struct ResponseDistribution {
     /// Probability that the job is still present after k events.
     survival: Vec<f64>,
     /// The most that P(R > t) may be too small: jobs far back in the queue, and the tail that was not followed.
-    doubt: f64,
+    error_bound: f64,
 }
 
 impl ResponseDistribution {
-    pub(super) fn new(rate: f64, doubt: f64, survival: Vec<f64>) -> Self {
-        Self { rate, doubt, survival }
+    pub(super) fn new(rate: f64, error_bound: f64, survival: Vec<f64>) -> Self {
+        Self { rate, error_bound, survival }
     }
 
     /// P(R > t), t in seconds.
@@ -62,15 +62,15 @@ impl ResponseDistribution {
 
     /// Lower and upper bounds of the quantile p.
     pub(crate) fn between(&self, p: f64) -> Between {
-        let least = 1.0 - p - self.doubt;
+        let least = 1.0 - p - self.error_bound;
         let high = if least > 0.0 { self.time_of(least) } else { f64::INFINITY };
         let low = self.quantile(p);
         Between { low, high, best: low }
     }
 
     /// The most by which [`ResponseDistribution::survival`] may be too small.
-    pub(crate) fn doubt(&self) -> f64 {
-        self.doubt
+    pub(crate) fn error_bound(&self) -> f64 {
+        self.error_bound
     }
 
     fn time_of(&self, survival: f64) -> f64 {

@@ -41,16 +41,16 @@ pub(crate) struct Part<'l> {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// A time. Its survival function may be too small by at most `doubt`.
-    Time { doubt: f64 },
+    /// A time. Its survival function may be too small by at most `error_bound`.
+    Time { error_bound: f64 },
     /// The sum of n times of the law with probability (1 − ρ)ρⁿ, ρ the utilisation.
     Geometric { utilisation: f64 },
 }
 
 impl<'l> Part<'l> {
-    /// A time, whose survival function may be `doubt` too small.
-    pub(crate) fn time(survival: Survival<'l>, doubt: f64) -> Self {
-        Self { survival, kind: Kind::Time { doubt }, number: None }
+    /// A time, whose survival function may be `error_bound` too small.
+    pub(crate) fn time(survival: Survival<'l>, error_bound: f64) -> Self {
+        Self { survival, kind: Kind::Time { error_bound }, number: None }
     }
 
     /// The sum of a geometric number of times.
@@ -193,17 +193,17 @@ impl Lattices<'_, '_> {
     /// Narrows the bounds with a lattice of this step.
     fn narrow(&mut self, found: &mut [Known], step: f64, points: usize) {
         let (mut below, mut above) = (vec![0.0; points], vec![0.0; points]);
-        let mut doubt = 0.0;
+        let mut error_bound = 0.0;
         for path in self.paths.iter().filter(|path| path.probability > 0.0) {
             let sums = self.series.sums(&path.parts, step, points);
-            doubt += path.probability * sums.doubt;
+            error_bound += path.probability * sums.error_bound;
             let shift = (path.constant - self.least) / step;
             add(&mut below, &sums.below, path.probability, shift.floor());
             add(&mut above, &sums.above, path.probability, shift.ceil());
         }
         for (known, p) in found.iter_mut().zip(self.probabilities) {
-            let low = below.partition_point(|at_most| *at_most < p - doubt);
-            let high = above.partition_point(|at_most| *at_most < p + doubt);
+            let low = below.partition_point(|at_most| *at_most < p - error_bound);
+            let high = above.partition_point(|at_most| *at_most < p + error_bound);
             // A value that was rounded down lies in the step above its point, one that was rounded up in that below.
             let best =
                 || (low as f64 + high as f64 - 1.0) + reached(&below, low, *p) + reached(&above, high, *p);

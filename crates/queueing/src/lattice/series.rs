@@ -25,7 +25,7 @@ pub(super) struct Sums {
     /// The sum with every part rounded up: at most the true distribution function.
     pub(super) above: Vec<f64>,
     /// The largest error of either.
-    pub(super) doubt: f64,
+    pub(super) error_bound: f64,
 }
 
 /// Computes [`Sums`]; keeps the twiddle factors and the values of numbered parts between calls.
@@ -136,7 +136,7 @@ struct Circle {
     radius: f64,
     below: Vec<Complex>,
     above: Vec<Complex>,
-    /// As of [`Values`].
+    /// As in [`Values`].
     error: f64,
 }
 
@@ -174,10 +174,10 @@ impl Circle {
             square += grown * grown;
             grown *= growth;
         }
-        let doubts: f64 = parts.iter().map(Part::doubt).sum();
+        let error_bounds: f64 = parts.iter().map(Part::error_bound).sum();
         // By Cauchy and Schwarz, the errors of the coefficients add up to at most this.
         let rounding = error * square.sqrt() + points as f64 * f64::EPSILON;
-        Sums { below, above, doubt: doubts + rounding + (-FOLDED).exp() }
+        Sums { below, above, error_bound: error_bounds + rounding + (-FOLDED).exp() }
     }
 }
 
@@ -216,9 +216,9 @@ impl Part<'_> {
         }
     }
 
-    fn doubt(&self) -> f64 {
+    fn error_bound(&self) -> f64 {
         match self.kind {
-            Kind::Time { doubt } => doubt,
+            Kind::Time { error_bound } => error_bound,
             Kind::Geometric { .. } => 0.0,
         }
     }

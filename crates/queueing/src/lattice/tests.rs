@@ -86,11 +86,17 @@ fn a_gap_at_the_percentile_keeps_its_width() {
 }
 
 #[test]
-fn a_doubtful_law_widens_the_bounds() {
-    let doubtful = |doubt| vec![Part::time(exponential(1.0), doubt)];
-    let of = |doubt| {
-        percentiles(&mut Series::default(), &[path(1.0, 0.0, doubtful(doubt))], &[0.99], 1.0, 0.0, TOLERANCE)
-            [0]
+fn an_inexact_law_widens_the_bounds() {
+    let with_error = |error_bound| vec![Part::time(exponential(1.0), error_bound)];
+    let of = |error_bound| {
+        percentiles(
+            &mut Series::default(),
+            &[path(1.0, 0.0, with_error(error_bound))],
+            &[0.99],
+            1.0,
+            0.0,
+            TOLERANCE,
+        )[0]
     };
     let (sure, unsure) = (of(0.0), of(1e-3));
     assert!(unsure.low < sure.low && unsure.high > sure.high && unsure.relative_error() > 0.01, "{unsure:?}");

@@ -77,13 +77,13 @@ impl<R: Replica> Ensemble<R> {
         Self { groups: (0..groups).map(group).collect() }
     }
 
-    /// Advances every replication to `jobs` jobs. `tell` receives the number of jobs so far, and stops all replications
+    /// Advances every replication to `jobs` jobs. `report` receives the number of jobs so far, and stops all replications
     /// by returning false.
-    pub(super) fn advance(&mut self, jobs: u64, tell: &mut dyn FnMut(u64) -> bool) -> Advanced {
-        let mut watch = Watch { told: self.runs().map(R::finished).sum(), tell };
+    pub(super) fn advance(&mut self, jobs: u64, report: &mut dyn FnMut(u64) -> bool) -> Advanced {
+        let mut watch = Watch { reported: self.runs().map(R::finished).sum(), report };
         let threads = thread::available_parallelism().map_or(1, |cores| cores.get()).min(self.groups.len());
         let finished = if threads == 1 {
-            self.groups.iter_mut().all(|group| group.advance(jobs, &mut |more| watch.go_on(more)))
+            self.groups.iter_mut().all(|group| group.advance(jobs, &mut |more| watch.should_continue(more)))
         } else {
             self.advance_in_parallel(jobs, threads, &mut watch)
         };
@@ -119,7 +119,7 @@ impl<R: Replica> Ensemble<R> {
             }
             drop(sender);
             for more in receiver {
-                if !cancelled.load(Ordering::Relaxed) && !watch.go_on(more) {
+                if !cancelled.load(Ordering::Relaxed) && !watch.should_continue(more) {
                     cancelled.store(true, Ordering::Relaxed);
                 }
             }
@@ -148,8 +148,8 @@ impl<R: Replica> Ensemble<R> {
 }
 
 impl<R: Replica> Group<R> {
-    /// Advances to `jobs` jobs, reporting finished jobs to `go_on`; returns false if `go_on` interrupts.
-    fn advance(&mut self, jobs: u64, go_on: &mut dyn FnMut(u64) -> bool) -> bool {
+    /// Advances to `jobs` jobs, reporting finished jobs to `should_continue`; returns false if `should_continue` interrupts.
+    fn advance(&mut self, jobs: u64, should_continue: &mut dyn FnMut(u64) -> bool) -> bool {
         for run in &mut self.runs {
             while run.finished() < jobs {
                 let before = run.finished();
@@ -157,7 +157,7 @@ impl<R: Replica> Group<R> {
                     self.ended = true;
                     break;
                 }
-                if !go_on(run.finished() - before) {
+                if !should_continue(run.finished() - before) {
                     return false;
                 }
             }
@@ -167,14 +167,14 @@ impl<R: Replica> Group<R> {
 }
 
 struct Watch<'t> {
-    told: u64,
-    tell: &'t mut dyn FnMut(u64) -> bool,
+    reported: u64,
+    report: &'t mut dyn FnMut(u64) -> bool,
 }
 
 impl Watch<'_> {
-    fn go_on(&mut self, more: u64) -> bool {
-        let before = self.told / PROGRESS_JOBS;
-        self.told += more;
-        self.told / PROGRESS_JOBS == before || (self.tell)(self.told)
+    fn should_continue(&mut self, more: u64) -> bool {
+        let before = self.reported / PROGRESS_JOBS;
+        self.reported += more;
+        self.reported / PROGRESS_JOBS == before || (self.report)(self.reported)
     }
 }

@@ -6,10 +6,10 @@
 //! interval comes from the interval of the fraction of jobs below it, read back through the distribution (Woodruff,
 //! JASA 47, 1952): no density has to be guessed.
 
-use super::doubt::Doubt;
 use super::interval::{Interval, Ratio};
 use super::recorder::{Recorder, Section};
 use super::result::{ResponseTime, Target};
+use super::unreliable::Unreliable;
 
 pub(super) const WARM_UP_SHARE: usize = 8;
 /// Merging stops at this many sections over all runs together.
@@ -26,7 +26,7 @@ const BEYOND_MIN: f64 = 100.0;
 pub(super) struct Estimate {
     pub(super) value: f64,
     /// Half of the width of the 95 % interval, or the reason why there is none.
-    pub(super) half_width: Result<f64, Doubt>,
+    pub(super) half_width: Result<f64, Unreliable>,
 }
 
 /// The observations after the warm-up, cut into sections.
@@ -67,17 +67,17 @@ impl Sample {
     }
 
     /// Computes all figures and adds `delta` seconds to each; `known_control` is the exact mean of the control
-    /// variable, and a `doubt` forbids every interval.
+    /// variable, and `unreliable` rules out every interval.
     pub(super) fn estimates(
         &self,
         delta: f64,
         known_control: Option<f64>,
-        doubt: Option<Doubt>,
+        unreliable: Option<Unreliable>,
     ) -> Estimates {
-        let mean = self.mean(known_control, doubt);
+        let mean = self.mean(known_control, unreliable);
         let figures = Target::ALL.map(|(_, target)| {
             let figure = match target.quantile() {
-                Some(p) => self.percentile(p, doubt.or(mean.doubt)),
+                Some(p) => self.percentile(p, unreliable.or(mean.unreliable)),
                 None => mean.estimate,
             };
             Estimate { value: figure.value + delta, ..figure }
@@ -92,19 +92,19 @@ impl Sample {
         }
     }
 
-    fn mean(&self, known_control: Option<f64>, doubt: Option<Doubt>) -> Mean {
+    fn mean(&self, known_control: Option<f64>, unreliable: Option<Unreliable>) -> Mean {
         let jobs = self.all.histogram.total() as f64;
         let per = |section: &Section, sum: f64| (sum, section.histogram.total() as f64);
         let mut ratio = Ratio::of(self.sections.iter().map(|section| per(section, section.sum)));
         let overall = self.all.sum / jobs.max(1.0);
         let Some(plain) = ratio.interval(self.grouping.chain, 0) else {
-            let half_width = Err(doubt.unwrap_or(Doubt::TooFew));
+            let half_width = Err(unreliable.unwrap_or(Unreliable::TooFew));
             return Mean::of(Estimate { value: overall, half_width });
         };
         let variance = self.all.squares / jobs - overall * overall;
-        let doubts = doubt.or(too_short(&plain, variance, INDEPENDENT_MIN));
+        let unreliable_mean = unreliable.or(too_short(&plain, variance, INDEPENDENT_MIN));
         let Some(known) = known_control else {
-            let half_width = judged(&plain, doubts);
+            let half_width = with_interval(&plain, unreliable_mean);
             return Mean { lag_one: plain.lag_one, ..Mean::of(Estimate { value: overall, half_width }) };
         };
         let control = Ratio::of(self.sections.iter().map(|section| per(section, section.control)));
@@ -113,46 +113,46 @@ impl Sample {
             let deviation = known - control.value;
             -interval.below <= deviation && deviation <= interval.above
         });
-        let mut found = Mean::of(Estimate { value: overall, half_width: Err(Doubt::Tail) });
+        let mut found = Mean::of(Estimate { value: overall, half_width: Err(Unreliable::Tail) });
         if !trusted {
             found.lag_one = plain.lag_one;
-            found.doubt = Some(Doubt::Tail);
-            found.estimate.half_width = Err(doubts.unwrap_or(Doubt::Tail));
+            found.unreliable = Some(Unreliable::Tail);
+            found.estimate.half_width = Err(unreliable_mean.unwrap_or(Unreliable::Tail));
             return found;
         }
         ratio.control(&control, slope);
         let with = ratio.interval(self.grouping.chain, 1).unwrap_or(plain);
         let value = overall - slope * (self.all.control / jobs - known);
-        found.estimate = Estimate { value, half_width: judged(&with, doubts) };
+        found.estimate = Estimate { value, half_width: with_interval(&with, unreliable_mean) };
         found.lag_one = with.lag_one;
         found.variance_reduction = if with.variance > 0.0 { plain.variance / with.variance } else { 1.0 };
         found
     }
 
-    fn percentile(&self, p: f64, doubt: Option<Doubt>) -> Estimate {
+    fn percentile(&self, p: f64, unreliable: Option<Unreliable>) -> Estimate {
         let all = &self.all.histogram;
         let Some(place) = all.place(p) else {
-            return Estimate { value: 0.0, half_width: Err(Doubt::TooFew) };
+            return Estimate { value: 0.0, half_width: Err(Unreliable::TooFew) };
         };
         let value = all.value(place);
         let half_width = || {
-            doubt.map_or(Ok(()), Err)?;
+            unreliable.map_or(Ok(()), Err)?;
             if all.total() as f64 * (1.0 - p) < BEYOND_MIN {
-                return Err(Doubt::TooFew);
+                return Err(Unreliable::TooFew);
             }
             let below = |section: &Section| {
                 let jobs = section.histogram.total() as f64;
                 (section.histogram.fraction(place) * jobs, jobs)
             };
             let ratio = Ratio::of(self.sections.iter().map(below));
-            let interval = ratio.interval(self.grouping.chain, 0).ok_or(Doubt::TooFew)?;
+            let interval = ratio.interval(self.grouping.chain, 0).ok_or(Unreliable::TooFew)?;
             let independent = INDEPENDENT_MIN.max(BEYOND_SECTION_MIN / p.min(1.0 - p));
             too_short(&interval, p * (1.0 - p), independent).map_or(Ok(()), Err)?;
-            judged(&interval, None)?;
+            with_interval(&interval, None)?;
             // More observations below than p: the percentile lies lower.
             let (low, high) = (p - interval.above, p + interval.below);
             if low <= 0.0 || all.total() as f64 * (1.0 - high) < 1.0 {
-                return Err(Doubt::TooFew);
+                return Err(Unreliable::TooFew);
             }
             let width = (value - all.quantile(low)).max(all.quantile(high) - value);
             Ok(width + all.resolution(place))
@@ -166,23 +166,23 @@ struct Mean {
     estimate: Estimate,
     lag_one: f64,
     variance_reduction: f64,
-    /// A doubt that applies to every figure of the run.
-    doubt: Option<Doubt>,
+    /// Why no figure of the run has a reliable interval.
+    unreliable: Option<Unreliable>,
 }
 
 impl Mean {
     fn of(estimate: Estimate) -> Self {
-        Self { estimate, lag_one: 0.0, variance_reduction: 1.0, doubt: None }
+        Self { estimate, lag_one: 0.0, variance_reduction: 1.0, unreliable: None }
     }
 }
 
 /// Returns true if a section is worth too few independent observations: it is worth `variance / interval.variance`.
-fn too_short(interval: &Interval, variance: f64, independent: f64) -> Option<Doubt> {
-    (interval.variance * independent > variance).then_some(Doubt::Correlated)
+fn too_short(interval: &Interval, variance: f64, independent: f64) -> Option<Unreliable> {
+    (interval.variance * independent > variance).then_some(Unreliable::Correlated)
 }
 
-fn judged(interval: &Interval, doubt: Option<Doubt>) -> Result<f64, Doubt> {
-    doubt.or_else(|| Doubt::of(interval)).map_or(Ok(interval.half_width()), Err)
+fn with_interval(interval: &Interval, unreliable: Option<Unreliable>) -> Result<f64, Unreliable> {
+    unreliable.or_else(|| Unreliable::of(interval)).map_or(Ok(interval.half_width()), Err)
 }
 
 /// Tells how to merge the sections of equal runs.
@@ -228,9 +228,9 @@ impl Estimates {
         self.figures[target as usize]
     }
 
-    /// The doubt that applies to every estimate of the run because of its length.
-    pub(super) fn doubt_of_length(&self) -> Option<Doubt> {
-        self.figure(Target::Mean).half_width.err().filter(|doubt| doubt.is_of_length())
+    /// Why the run is too short for any reliable interval.
+    pub(super) fn unreliable_for_length(&self) -> Option<Unreliable> {
+        self.figure(Target::Mean).half_width.err().filter(|unreliable| unreliable.needs_longer_run())
     }
 
     /// The mean and the percentiles in the form that results report.

@@ -5,7 +5,7 @@
 //! identities that hold for any distribution: Little's law, the utilisation law and the exact workload. The same seed
 //! gives the same result; a different seed gives another.
 
-mod doubt;
+mod convergence;
 mod ensemble;
 mod estimate;
 mod histogram;
@@ -19,7 +19,7 @@ mod sequential;
 mod sessions;
 mod timeline;
 mod trace;
-mod verdict;
+mod unreliable;
 mod warm_up;
 
 use thiserror::Error;

@@ -3,14 +3,14 @@
 //! With one server the work that an arrival finds has a known mean, whatever the discipline. As a control variate it
 //! removes most of the variance from the estimate of the mean response time.
 
-use super::doubt::Doubt;
 use super::ensemble::{Ensemble, Records, Replica};
 use super::estimate::{Estimates, Sample};
 use super::result::{StationRun, Stop};
-use super::sequential::until_stop;
+use super::sequential::run_until_stop;
 use super::timeline::{StationFigure, StationSample, Totals};
 use super::trace::validate_service;
-use super::{Plan, Progress, SimulationError, refuse_overload, verdict, warm_up};
+use super::unreliable::Unreliable;
+use super::{Plan, Progress, SimulationError, convergence, refuse_overload, warm_up};
 use crate::distribution::{Distribution, RandomVariable};
 use crate::random::Random;
 use crate::station::{Service, Station};
@@ -25,7 +25,7 @@ pub struct PoissonStation {
     pub delta: f64,
 }
 
-/// Simulates until every figure of the plan has converged or `go_on` returns false; `go_on` runs on the caller's
+/// Simulates until every figure of the plan has converged or `should_continue` returns false; `should_continue` runs on the caller's
 /// thread.
 ///
 /// # Errors
@@ -33,13 +33,13 @@ pub struct PoissonStation {
 pub fn simulate_poisson(
     model: &PoissonStation,
     plan: &Plan,
-    go_on: &mut dyn FnMut(&Progress) -> bool,
+    should_continue: &mut dyn FnMut(&Progress) -> bool,
 ) -> Result<StationRun, SimulationError> {
     plan.validate()?;
     model.validate()?;
     let mut ensemble = Ensemble::new(plan, 1, |seed| Run::new(model, seed));
     let estimates = |ensemble: &Ensemble<Run<'_>>| model.estimates(ensemble).1;
-    let stop = until_stop(&mut ensemble, plan, model.jobs_min(), false, &estimates, go_on);
+    let stop = run_until_stop(&mut ensemble, plan, model.jobs_min(), false, &estimates, should_continue);
     Ok(model.result(&ensemble, plan, stop))
 }
 
@@ -181,7 +181,7 @@ impl PoissonStation {
         let short = ensemble.runs().any(|run| run.finished < self.jobs_min());
         let sample = Sample::of(&ensemble.recorders(0), true);
         let estimates =
-            sample.estimates(self.delta, self.expected_workload(), short.then_some(Doubt::WarmUp));
+            sample.estimates(self.delta, self.expected_workload(), short.then_some(Unreliable::WarmUp));
         (sample, estimates)
     }
 
@@ -189,23 +189,23 @@ impl PoissonStation {
         let (sample, estimates) = self.estimates(ensemble);
         let whole = ensemble.total(0);
         let station = StationSample::of(&ensemble.timelines(), sample.grouping, 0, whole);
-        let doubt = estimates.doubt_of_length();
+        let unreliable = estimates.unreliable_for_length();
         let capacity = self.service.capacity();
         let utilisation = match capacity.is_finite() {
-            true => {
-                station.figure(|totals| totals.busy, |totals| totals.seconds, doubt).times(1.0 / capacity)
-            }
+            true => station
+                .figure(|totals| totals.busy, |totals| totals.seconds, unreliable)
+                .times(1.0 / capacity),
             false => StationFigure { value: 0.0, half_width: None },
         };
-        let queue = station.figure(|totals| totals.present, |totals| totals.seconds, doubt);
+        let queue = station.figure(|totals| totals.present, |totals| totals.seconds, unreliable);
         let jobs = whole.visits;
         let found: f64 = ensemble.runs().map(|run| run.control_sum).sum();
-        let figures = verdict::figures(plan, &estimates, jobs as u64);
+        let figures = convergence::figures(plan, &estimates, jobs as u64);
         let mut response_time_seconds = estimates.response_time();
         response_time_seconds.mean = response_time_seconds.mean.max(0.0);
         StationRun {
             complete: stop != Stop::Interrupted,
-            converged: verdict::converged(&figures),
+            converged: convergence::converged(&figures),
             figures,
             stop,
             seed: plan.seed,

@@ -26,15 +26,15 @@ struct Look {
     reached: bool,
 }
 
-/// Runs until every figure of the plan has converged or `go_on` returns false; with `whole`, to the end of a trace.
+/// Runs until every figure of the plan has converged or `should_continue` returns false; with `whole`, to the end of a trace.
 /// `jobs_min` applies to each replication.
-pub(super) fn until_stop<R: Replica>(
+pub(super) fn run_until_stop<R: Replica>(
     ensemble: &mut Ensemble<R>,
     plan: &Plan,
     jobs_min: u64,
     whole: bool,
     estimates: &dyn Fn(&Ensemble<R>) -> Estimates,
-    go_on: &mut dyn FnMut(&Progress) -> bool,
+    should_continue: &mut dyn FnMut(&Progress) -> bool,
 ) -> Stop {
     let replications = u64::from(plan.replications);
     let jobs_max = plan.jobs_max.div_ceil(replications);
@@ -43,7 +43,7 @@ pub(super) fn until_stop<R: Replica>(
     let (mut seen, mut passed) = (None::<Look>, 0);
     loop {
         let advanced = ensemble.advance(look_at, &mut |jobs| {
-            go_on(&Progress {
+            should_continue(&Progress {
                 jobs,
                 jobs_max: plan.jobs_max,
                 estimate_seconds: seen.map(|look| look.value),
@@ -56,7 +56,7 @@ pub(super) fn until_stop<R: Replica>(
             Advanced::Done if look_at >= jobs_max => return Stop::JobsMax,
             Advanced::Done => {}
         }
-        let look = plan.look(&estimates(ensemble));
+        let look = plan.check(&estimates(ensemble));
         passed = if look.reached { passed + 1 } else { 0 };
         if passed == LOOKS_IN_A_ROW {
             return Stop::HalfWidth;
@@ -67,7 +67,7 @@ pub(super) fn until_stop<R: Replica>(
 }
 
 impl Plan {
-    fn look(&self, estimates: &Estimates) -> Look {
+    fn check(&self, estimates: &Estimates) -> Look {
         let relative = |target: Target| {
             let (value, half_width) = (estimates.figure(target).value, estimates.figure(target).half_width);
             (value, half_width.map_or(f64::INFINITY, |width| width / value.abs().max(f64::MIN_POSITIVE)))
@@ -75,9 +75,9 @@ impl Plan {
         let asked = self.targets.iter().map(|target| relative(*target));
         let (value, relative_half_width) =
             asked.max_by(|one, other| one.1.total_cmp(&other.1)).unwrap_or((0.0, 0.0));
-        let long_enough = ALWAYS_LONG_ENOUGH
-            .iter()
-            .all(|target| !estimates.figure(*target).half_width.is_err_and(|doubt| doubt.is_of_length()));
+        let long_enough = ALWAYS_LONG_ENOUGH.iter().all(|target| {
+            !estimates.figure(*target).half_width.is_err_and(|unreliable| unreliable.needs_longer_run())
+        });
         let reached = long_enough && relative_half_width <= self.relative_half_width;
         Look { value, relative_half_width, reached }
     }

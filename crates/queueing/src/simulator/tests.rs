@@ -453,12 +453,12 @@ fn progress_shows_the_estimate_and_ends_all_replications() {
     let plan = Plan { relative_half_width: 1e-6, replications: 4, ..Plan::default() };
     let here = std::thread::current().id();
     let mut told = Vec::new();
-    let mut tell = |now: &Progress| {
+    let mut on_progress = |now: &Progress| {
         assert_eq!(std::thread::current().id(), here, "asked on another thread");
         told.push(*now);
         told.len() < 6
     };
-    let result = simulate_poisson(&model, &plan, &mut tell).unwrap();
+    let result = simulate_poisson(&model, &plan, &mut on_progress).unwrap();
     assert!(!result.complete && !result.converged && result.stop == Stop::Interrupted);
     assert_eq!(told.len(), 6);
     check(told[5].estimate_seconds.unwrap(), 2.0, 0.1);

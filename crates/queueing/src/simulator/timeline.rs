@@ -3,10 +3,10 @@
 
 use std::borrow::Cow;
 
-use super::doubt::Doubt;
 use super::estimate::Grouping;
 use super::interval::{Interval, Ratio};
 use super::recorder::merge_neighbours;
+use super::unreliable::Unreliable;
 
 /// Deviations of the drawn demands from their distribution below this are ignored: moments by quadrature deviate as
 /// much.
@@ -100,18 +100,18 @@ impl StationSample {
         Self { sections, chain: grouping.chain, total }
     }
 
-    /// Estimates the ratio of two totals; a `doubt` forbids its interval.
+    /// Estimates the ratio of two totals; `unreliable` rules out its interval.
     pub(super) fn figure(
         &self,
         above: fn(&Totals) -> f64,
         below: fn(&Totals) -> f64,
-        doubt: Option<Doubt>,
+        unreliable: Option<Unreliable>,
     ) -> StationFigure {
         let total = below(&self.total);
         let value = if total > 0.0 { above(&self.total) / total } else { 0.0 };
         let half_width = self
             .interval(above, below)
-            .filter(|interval| doubt.or_else(|| Doubt::of(interval)).is_none())
+            .filter(|interval| unreliable.or_else(|| Unreliable::of(interval)).is_none())
             .map(|interval| interval.half_width());
         StationFigure { value, half_width }
     }

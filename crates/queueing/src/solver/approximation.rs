@@ -6,7 +6,7 @@
 //! is exact.
 
 use super::flow::Flow;
-use super::phases::phase_type;
+use super::flow::phase_type;
 use crate::closed_form::{Validity, erlang_c};
 use crate::system::{Demand, Discipline, Route, Visit};
 

@@ -6,8 +6,8 @@
 use super::Answer;
 use super::approximation::{Stations, of_open};
 use super::flow::Flow;
+use super::flow::phase_type;
 use super::open::wait_and_slope;
-use super::phases::phase_type;
 use super::thinned::{self, StationMeans};
 use crate::exact_lps::ExactLps;
 use crate::system::Discipline;

@@ -15,7 +15,7 @@ const BISECTIONS: usize = 200;
 pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
     let closed: Vec<_> = flow.closed().collect();
     let [(class, users, think_time)] = closed[..] else {
-        return Err("it takes one closed class".to_owned());
+        return Err("it needs exactly one closed class".to_owned());
     };
     flow.stable()?;
     flow.without_speeds()?;
@@ -27,7 +27,7 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
         .filter(|&station| flow.classes[class].demands[station] > 0.0)
         .collect();
     let [station] = limited[..] else {
-        return Err("it takes one lps station on the closed class's route".to_owned());
+        return Err("it needs exactly one lps station on the closed class's route".to_owned());
     };
     if flow.system.stations[station].servers > 1 {
         return Err("Eq. 2.1 is for one server".to_owned());

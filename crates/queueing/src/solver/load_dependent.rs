@@ -28,7 +28,7 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
     }
     let closed: Vec<_> = flow.closed().collect();
     let [(class, users, think_time)] = closed[..] else {
-        return Err("it takes one closed class".to_owned());
+        return Err("it needs exactly one closed class".to_owned());
     };
     flow.stable()?;
     if flow

@@ -13,7 +13,6 @@ mod load_dependent;
 mod mva;
 mod open;
 mod percentiles;
-mod phases;
 mod product_form;
 mod thinned;
 
@@ -160,7 +159,7 @@ fn unsolvable(system: &System) -> Result<(), String> {
         Some(station) if station.blocks() => {
             Err(format!("{} blocks the station before when it is full; simulate", station.place()))
         }
-        Some(station) => Err(format!("clients come again when {} is full; simulate", station.place())),
+        Some(station) => Err(format!("clients retry when {} is full; simulate", station.place())),
         None => Ok(()),
     }
 }

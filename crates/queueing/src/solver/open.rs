@@ -2,8 +2,7 @@
 
 use super::Answer;
 use super::approximation::{Stations, of_open};
-use super::flow::Flow;
-use super::phases::phase_type;
+use super::flow::{Flow, phase_type};
 use super::product_form::{finite_levels, open_limited, open_mean};
 use super::thinned::{self, StationMeans};
 use crate::closed_form::{Lps, Mg1, erlang_c};

@@ -369,7 +369,7 @@ fn what_no_solver_knows_of_finite_stations_is_refused_by_name() {
     };
     let retry =
         server(r#"discipline = "fifo", capacity = 1, when_full = { retry = "1s" }, demand = "1s""#, 0.5);
-    assert_eq!(refusal(&retry, "open"), "clients come again when station server (line 1) is full; simulate");
+    assert_eq!(refusal(&retry, "open"), "clients retry when station server (line 1) is full; simulate");
     let constant = server(r#"discipline = "fifo", capacity = 4, demand = "1s""#, 0.5);
     assert!(refusal(&constant, "open").contains("not exponential at station server (line 1); see exact-lps"));
     assert!(refusal(&constant, "exact-lps").contains("is not exponential, Erlang or hyper-exponential"));

@@ -22,7 +22,7 @@ pub(super) fn parse(
             let jobs = capacity.count(1, LIMIT_MAX)?;
             if let Some(places) = in_service.filter(|places| jobs < *places) {
                 return Err(capacity.error(format!(
-                    "a `capacity` of {jobs} would leave some of the {places} places in service empty for ever"
+                    "a `capacity` of {jobs} would leave some of the {places} places in service empty forever"
                 )));
             }
             jobs
@@ -97,7 +97,7 @@ pub(super) fn check_visit(
         return Ok(());
     }
     Err(place.error(format!(
-        "`{}` blocks when it is full, but `{}` before it has no limited places: nothing would be held up",
+        "`{}` blocks when it is full, but `{}` before it has no limited places: it would block nothing",
         model.name, before.name
     )))
 }
@@ -111,8 +111,7 @@ pub(super) fn check_class(
     let turned_away = class.visits().any(|(_, visit)| stations[visit.station].model.turns_away());
     match &class.source {
         Source::Closed { think_time, .. } if turned_away && think_time.mean() + class.latency <= 0.0 => {
-            Err(table
-                .error("users that are turned away would ask again in no time: give them a `think_time`"))
+            Err(table.error("users that are turned away would retry immediately: give them a `think_time`"))
         }
         _ => Ok(()),
     }
@@ -135,7 +134,7 @@ pub(super) fn check_circles(classes: &[Class], stations: &[ParsedStation]) -> Re
     match (0..count).find(|station| reaches[station * count + station]) {
         Some(station) => {
             let model = &stations[station].model;
-            let message = format!("`{}` could block itself by way of other stations, for ever", model.name);
+            let message = format!("`{}` could block itself through other stations, forever", model.name);
             Err(SystemFileError { line: model.line, message })
         }
         None => Ok(()),

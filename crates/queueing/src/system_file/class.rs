@@ -171,7 +171,7 @@ impl Context<'_> {
         let demand = match own {
             Some(value) => demand::parse(value)?,
             None => self.stations[station].demand.clone().ok_or_else(|| {
-                name.error(format!("neither station `{text}` nor this visit says a `demand` (or `rate`)"))
+                name.error(format!("neither station `{text}` nor this visit has a `demand` (or `rate`)"))
             })?,
         };
         demand::check_document(&demand, document, text, own.unwrap_or(name))?;

@@ -34,12 +34,12 @@ fn parse(name: String, table: &Reader<'_>) -> Result<ParsedStation, SystemFileEr
         && limit < servers
     {
         return Err(
-            table.error(format!("r = {limit} would leave some of the {servers} servers idle for ever"))
+            table.error(format!("r = {limit} would leave some of the {servers} servers idle forever"))
         );
     }
     let speed = table.optional("speed").map(|value| speed(&value, discipline)).transpose()?;
     if let Some(value) = table.optional("servers").filter(|_| speed.is_some()) {
-        return Err(value.error("`speed` says already how fast several jobs are: remove `servers`"));
+        return Err(value.error("`speed` already defines the speed with several jobs: remove `servers`"));
     }
     let demand = match (table.optional("demand"), table.optional("rate")) {
         (Some(_), Some(rate)) => return Err(rate.error("give either `demand` or `rate`, not both")),

@@ -85,7 +85,7 @@ fn errors_name_the_line_and_the_cure() {
     check(
         "1.5Mbit/s",
         "1.5Mbps",
-        "line 13: `rate`: \"Mbps\" is not a unit that fits here; write bits as `Mbit/s` and bytes as `MB/s`",
+        "line 13: `rate`: \"Mbps\" is not a valid unit here; write bits as `Mbit/s` and bytes as `MB/s`",
     );
     check("1.5Mbit/s", "1.5", "line 13: `rate` needs a unit, such as");
     check("1.5Mbit/s", "-1Mbit/s", "line 13: `rate` must be non-negative and finite");
@@ -119,7 +119,7 @@ fn errors_name_the_line_and_the_cure() {
     check(
         "unit = \"B\"",
         "unit = \"b\"",
-        "line 6: `unit`: \"b\" is not a unit that fits here; did you mean `B`?",
+        "line 6: `unit`: \"b\" is not a valid unit here; did you mean `B`?",
     );
     check("stages = 4", "stages = 2.5", "line 16: `stages` must be a whole number");
     check("rate = \"5/s\"", "", "line 17: a class needs `rate` (open) or `users`");
@@ -145,7 +145,7 @@ fn errors_name_the_line_and_the_cure() {
         "rate = \"-5/s\"",
         "line 18: `rate` must be non-negative and finite, not \"-5/s\"",
     );
-    check("rate = \"5/s\"", "rate = \"5ms\"", "line 18: `rate`: \"ms\" is not a unit that fits here");
+    check("rate = \"5/s\"", "rate = \"5ms\"", "line 18: `rate`: \"ms\" is not a valid unit here");
     check(
         "rate = \"5/s\"",
         "users = -3\nthink_time = \"1s\"",
@@ -157,10 +157,10 @@ fn errors_name_the_line_and_the_cure() {
     check(
         "per_byte = \"0.4851us/B\"",
         "per_byte = \"1us\"",
-        "line 10: `per_byte`: \"us\" is not a unit that fits",
+        "line 10: `per_byte`: \"us\" is not a valid unit",
     );
     check("[classes.visitors]", "[clases.visitors]", "line 1: `classes` is missing; is `clases` meant?");
-    check("mean = \"195ms\"", "mean = \"195KB\"", "line 16: `mean`: \"KB\" is not a unit that fits here");
+    check("mean = \"195ms\"", "mean = \"195KB\"", "line 16: `mean`: \"KB\" is not a valid unit here");
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn speeds_are_curves_tables_or_measured_rates() {
         assert!(error.starts_with(expected), "{text}:\n  {error}\nis not\n  {expected}");
     };
     check("[1, \"60/s\"]", "line 13: `speed` mixes numbers and rates");
-    check("[\"40/s\", \"60ms\"]", "line 13: `speed`: \"ms\" is not a unit that fits here");
+    check("[\"40/s\", \"60ms\"]", "line 13: `speed`: \"ms\" is not a valid unit here");
     check("[2, 3]", "line 13: `speed`: speeds are relative to one job alone: the first must be 1, not 2");
     check("[1, 0]", "line 13: `speed`: speed number 2 must be positive");
     check("[1, nan]", "line 13: `speed` must be a finite number");
@@ -236,7 +236,7 @@ fn speeds_are_curves_tables_or_measured_rates() {
     check("{ alpha = 1.5, beta = 0 }", "line 13: `speed`: alpha must be from 0 to 1, not 1.5");
     check("{ alpha = 0.1, beta = -1 }", "line 13: `speed`: beta must be non-negative and finite, not -1");
     check("{ alpha = 0.1, betta = 1 }", "line 13: `beta` is missing; is `betta` meant?");
-    check("[1, 2]\nservers = 2", "line 14: `speed` says already how fast");
+    check("[1, 2]\nservers = 2", "line 14: `speed` already defines the speed");
     let delay = SITE.replace("discipline = \"is\"", "discipline = \"is\"\nspeed = [1, 2]");
     assert!(parse(&delay).unwrap_err().to_string().starts_with("line 16: `speed` belongs to `ps` and `lps`"));
 }
@@ -257,7 +257,7 @@ fn a_station_may_be_finite() {
     let WhenFull::Retry(retry) = retried.unwrap().unwrap().when_full else { panic!("it retries") };
     assert_eq!((retry.after.mean(), retry.backoff, retry.retries_max), (1.0, 2.0, Some(6)));
     for (keys, message) in [
-        ("capacity = 3", "a `capacity` of 3 would leave some of the 4 places in service empty for ever"),
+        ("capacity = 3", "a `capacity` of 3 would leave some of the 4 places in service empty forever"),
         ("capacity = 8, queue = 4", "give either `capacity` or `queue`, not both"),
         ("when_full = \"refuse\"", "`when_full` needs a `capacity` or a `queue`: without, it is never full"),
         ("queue = 4, when_full = \"refus\"", "`when_full` cannot be \"refus\"; did you mean `refuse`?"),
@@ -287,9 +287,9 @@ fn stations_that_could_wait_for_each_other_are_refused() {
     let refusal = |route: &str, users: &str| parse(&text(route, users)).unwrap_err().message;
     assert_eq!(
         refusal(r#"["first", "a", "b", "a"]"#, "rate = \"1/s\""),
-        "`a` could block itself by way of other stations, for ever"
+        "`a` could block itself through other stations, forever"
     );
-    assert!(refusal(r#"["line", "a"]"#, "rate = \"1/s\"").contains("nothing would be held up"));
-    assert!(refusal(r#"["door"]"#, "users = 4, think_time = \"0s\"").contains("ask again in no time"));
+    assert!(refusal(r#"["line", "a"]"#, "rate = \"1/s\"").contains("it would block nothing"));
+    assert!(refusal(r#"["door"]"#, "users = 4, think_time = \"0s\"").contains("retry immediately"));
     assert!(parse(&text(r#"["first", "a", "b", "line"]"#, "rate = \"1/s\"")).is_ok());
 }

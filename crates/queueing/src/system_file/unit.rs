@@ -96,7 +96,7 @@ impl Dimension {
                 }
                 _ => suggestion(unit, &names),
             };
-            value.error(format!("`{}`: \"{unit}\" is not a unit that fits here; {hint}", value.key))
+            value.error(format!("`{}`: \"{unit}\" is not a valid unit here; {hint}", value.key))
         })
     }
 }

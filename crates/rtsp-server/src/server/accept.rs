@@ -7,7 +7,7 @@ use super::{Connection, Counter, Server};
 use crate::access_log::Ending;
 
 /// Connections accepted in one loop iteration.
-const ACCEPTS_PER_TURN: usize = 64;
+const ACCEPTS_PER_ITERATION: usize = 64;
 
 /// The response to a connection above the limit.
 pub(super) const SHED: &[u8] =
@@ -15,7 +15,7 @@ pub(super) const SHED: &[u8] =
 
 impl Server<'_> {
     pub(super) fn accept(&mut self, listener: usize) {
-        for _ in 0..ACCEPTS_PER_TURN {
+        for _ in 0..ACCEPTS_PER_ITERATION {
             let Some(acceptor) = self.acceptors.get(listener) else { return };
             match acceptor.accept() {
                 Accepted::Connection(arrival) => self.admit(arrival, listener),
@@ -65,14 +65,14 @@ impl Server<'_> {
         };
         loop {
             match self.site.scoreboard.acquire(arrival.peer, &self.limits).map_err(name) {
-                Err(Counter::LimitConnections) if self.give_way() => {}
+                Err(Counter::LimitConnections) if self.evict_connection() => {}
                 outcome => return outcome,
             }
         }
     }
 
     /// Closes a connection without a session, or one whose session never played; returns true if there was one.
-    fn give_way(&mut self) -> bool {
+    fn evict_connection(&mut self) -> bool {
         let connection = match (self.new_connections.eviction_candidate(), self.unplayed.eviction_candidate())
         {
             (Some(connection), _) => connection,

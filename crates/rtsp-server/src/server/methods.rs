@@ -9,7 +9,7 @@ use super::requests::Answer;
 use super::{Connection, Server};
 use crate::access_log::Ending;
 use crate::control_connection::Waiting;
-use crate::film_cache::{NoFilm, OpenFilm};
+use crate::film_cache::{FilmError, OpenFilm};
 use crate::stream::Stream;
 use sojourn_media::rtsp::{
     Command, Interleaved, Method, NptRange, Refusal, Request, SessionId, Start, Status, Target, TrackInfo,
@@ -21,7 +21,7 @@ const SEEK_PERIOD: Duration = Duration::from_millis(100);
 
 impl Server<'_> {
     /// Performs the request; `None` if it must wait for a film.
-    pub(super) fn follow(&mut self, token: u64, request: &Request<'_>) -> Result<Option<Answer>, Refusal> {
+    pub(super) fn perform(&mut self, token: u64, request: &Request<'_>) -> Result<Option<Answer>, Refusal> {
         let ask = Command::parse(request)?;
         let target = Target::parse(request.target)?;
         let session = self.session(token, request.session()?)?;
@@ -96,11 +96,11 @@ impl Server<'_> {
         };
         film.map(Some).map_err(|error| {
             Refusal::from(match error {
-                NoFilm::NotFound => Status::NotFound,
-                NoFilm::Forbidden => Status::Forbidden,
-                NoFilm::Unsupported => Status::UnsupportedMediaType,
-                NoFilm::Busy => Status::ServiceUnavailable,
-                NoFilm::Failed => Status::InternalServerError,
+                FilmError::NotFound => Status::NotFound,
+                FilmError::Forbidden => Status::Forbidden,
+                FilmError::Unsupported => Status::UnsupportedMediaType,
+                FilmError::Busy => Status::ServiceUnavailable,
+                FilmError::Failed => Status::InternalServerError,
             })
         })
     }
@@ -138,7 +138,7 @@ impl Server<'_> {
         let begins = self.now.max(stream.began + SEEK_PERIOD);
         let playing = stream.session.play(track, (range, scale), film.timeline(), begin, begins)?;
         if is_first {
-            self.unplayed.leave(token);
+            self.unplayed.release(token);
             self.admission.enter(client, bits);
         }
         let first_due = stream.start(playing);
@@ -182,7 +182,7 @@ impl Server<'_> {
         let stream = self.streams.at(token);
         stream.session.tear_down(Some(number))?;
         if stream.session.has_played() {
-            self.admission.narrow(stream.film.bits_per_second(number));
+            self.admission.shrink(stream.film.bits_per_second(number));
         }
         stream.senders.remove(position);
         stream.schedule = stream.schedule.take().map(|schedule| schedule.without(number));

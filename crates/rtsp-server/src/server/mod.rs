@@ -85,7 +85,7 @@ pub struct Server<'a> {
     acceptors: Vec<Acceptor>,
     /// Set when descriptors have run out: accepting pauses until the next sweep.
     accepting_is_paused: bool,
-    is_retiring: bool,
+    is_draining: bool,
     /// The sockets of datagrams, for each listener.
     ports: Vec<Ports>,
     film_cache: FilmCache,
@@ -137,7 +137,8 @@ impl<'a> Server<'a> {
             let pair = Ports::bind(address, site.settings.rtp_port)?;
             watch(pair.rtcp(), REPORTS + number)?;
             ports.push(pair);
-            let acceptor = Acceptor::new(Listener { socket, transport: Transport::Plain })?.telling(SHED);
+            let acceptor =
+                Acceptor::new(Listener { socket, transport: Transport::Plain })?.with_shed_response(SHED);
             watch(acceptor.fd(), LISTENERS + number)?;
             acceptors.push(acceptor);
         }
@@ -147,7 +148,7 @@ impl<'a> Server<'a> {
         watch(film_cache.completion_fd(), HELPERS)?;
         let authenticator = site.users.take().map(Authenticator::new).transpose();
         let authenticator =
-            authenticator.map_err(|_| io::Error::other("the system has no random numbers"))?;
+            authenticator.map_err(|_| io::Error::other("the system has no source of random numbers"))?;
         let limits = Limits {
             connections_max: site.settings.connections_max,
             connections_per_address: site.settings.connections_per_address,
@@ -162,7 +163,7 @@ impl<'a> Server<'a> {
             epoll,
             acceptors,
             accepting_is_paused: false,
-            is_retiring: false,
+            is_draining: false,
             ports,
             film_cache,
             authenticator,
@@ -221,7 +222,7 @@ impl<'a> Server<'a> {
             self.pace();
             self.flush();
             if self.counts.lateness.count() > sent {
-                self.counts.turn_cpu.record(clock::thread_cpu() - cpu);
+                self.counts.iteration_cpu.record(clock::thread_cpu() - cpu);
             }
             if self.now.saturating_sub(self.swept) >= SWEEP_PERIOD {
                 self.sweep();
@@ -256,7 +257,7 @@ impl<'a> Server<'a> {
         use epoll::EventFlags as F;
         match token {
             STOP => {}
-            RETIRE => self.retire(),
+            RETIRE => self.stop_accepting(),
             HELPERS => self.collect(),
             _ if token & KIND == LISTENERS => self.accept((token - LISTENERS) as usize),
             _ if token & KIND == REPORTS => self.receive_reports((token - REPORTS) as usize),

@@ -21,7 +21,7 @@ use sojourn_media::sdp;
 const BATCH_BYTES: usize = 1 << 20;
 
 /// Sessions served before connections are read again.
-const SESSIONS_PER_TURN: usize = 1024;
+const SESSIONS_PER_ITERATION: usize = 1024;
 
 /// The buffer for a slow interleaved client: at least this much, or this duration of the film.
 const WAITING_BYTES_MIN: usize = 256 * 1024;
@@ -59,7 +59,7 @@ impl Server<'_> {
     /// Sends the samples due in this slot.
     pub(super) fn pace(&mut self) {
         let horizon = slot(self.now) + SLOT;
-        for _ in 0..SESSIONS_PER_TURN {
+        for _ in 0..SESSIONS_PER_ITERATION {
             // If a socket is blocked, more would only accumulate.
             if self.is_blocked() {
                 return;
@@ -69,7 +69,7 @@ impl Server<'_> {
                 return;
             }
             self.due.pop();
-            self.play_on(token, serial, horizon);
+            self.send_due(token, serial, horizon);
         }
     }
 
@@ -79,7 +79,7 @@ impl Server<'_> {
     }
 
     /// Sends what session `token` must send before `horizon`.
-    fn play_on(&mut self, token: u64, serial: u32, horizon: Duration) {
+    fn send_due(&mut self, token: u64, serial: u32, horizon: Duration) {
         let Some(stream) = self.streams.find(token).filter(|stream| stream.serial == serial) else { return };
         let Some(mut schedule) = stream.schedule.take() else { return };
         let film = stream.film.clone();
@@ -178,7 +178,7 @@ impl Server<'_> {
         }
         let part = stream.send(position, schedule, due, bytes, transport, &mut self.counts);
         if part.is_none() {
-            stream.let_go();
+            stream.drop_used();
         }
         if self.ports[stream.ports].datagrams.bytes() > BATCH_BYTES {
             let ports = stream.ports;

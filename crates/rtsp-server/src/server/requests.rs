@@ -11,10 +11,10 @@ use crate::counters::Counter;
 use sojourn_media::rtsp::{Message, Parsed, Refusal, Request, Status, write};
 
 /// Messages of one connection handled in one loop iteration.
-const MESSAGES_PER_TURN: usize = 32;
+const MESSAGES_PER_ITERATION: usize = 32;
 
 /// The time for connections before due samples are sent.
-const SERVING_PER_TURN: Duration = SLOT;
+const SERVING_PER_ITERATION: Duration = SLOT;
 
 /// The result of handling a connection's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ enum Served {
 
 /// How many of the received messages were handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Understood {
+enum Handled {
     /// No complete message, or one that must wait.
     Nothing,
     /// All messages up to such a one.
@@ -66,7 +66,7 @@ impl Server<'_> {
             if self.serve(token) == Served::More {
                 self.make_ready(token);
             }
-            if Duration::from(clock::now()).saturating_sub(self.now) >= SERVING_PER_TURN {
+            if Duration::from(clock::now()).saturating_sub(self.now) >= SERVING_PER_ITERATION {
                 return;
             }
         }
@@ -83,7 +83,7 @@ impl Server<'_> {
         if was_empty && !connection.received.is_empty() {
             connection.since = self.now;
         }
-        let understood = self.understand(token);
+        let handled = self.handle_messages(token);
         let Some(connection) = self.connections.find(token) else { return Served::All };
         let was_full = connection.is_full_of_answers();
         match connection.write(self.now) {
@@ -94,11 +94,8 @@ impl Server<'_> {
             Ok(sent) => self.counts.add(Counter::SentBytes, sent as u64),
         }
         // There will be no further event for a client whose responses have just been sent.
-        let goes_on = was_full && !connection.is_full_of_answers();
-        if understood == Understood::Part
-            || goes_on
-            || connection.is_readable() && understood == Understood::Some
-        {
+        let is_unblocked = was_full && !connection.is_full_of_answers();
+        if handled == Handled::Part || is_unblocked || connection.is_readable() && handled == Handled::Some {
             return Served::More;
         }
         let is_over = connection.is_closing
@@ -110,16 +107,16 @@ impl Server<'_> {
     }
 
     /// Handles received messages up to one that must wait, or as many as one loop iteration allows.
-    fn understand(&mut self, token: u64) -> Understood {
-        let Some(connection) = self.connections.find(token) else { return Understood::Nothing };
+    fn handle_messages(&mut self, token: u64) -> Handled {
+        let Some(connection) = self.connections.find(token) else { return Handled::Nothing };
         if connection.is_closing {
             connection.received.clear();
-            return Understood::Nothing;
+            return Handled::Nothing;
         }
         let received = std::mem::take(&mut connection.received);
         let mut parser = std::mem::take(&mut connection.parser);
         let (mut start, mut count) = (0, 0);
-        while start < received.len() && count < MESSAGES_PER_TURN {
+        while start < received.len() && count < MESSAGES_PER_ITERATION {
             if self.connections.find(token).is_none_or(|it| it.is_closing || it.is_full_of_answers()) {
                 break;
             }
@@ -144,26 +141,26 @@ impl Server<'_> {
                 }
             }
         }
-        let Some(connection) = self.connections.find(token) else { return Understood::Nothing };
+        let Some(connection) = self.connections.find(token) else { return Handled::Nothing };
         connection.parser = parser;
         connection.received = received;
         connection.received.drain(..start);
         if start == 0 {
-            return Understood::Nothing;
+            return Handled::Nothing;
         }
         connection.since = self.now;
-        let is_part = count == MESSAGES_PER_TURN && !connection.received.is_empty();
-        if is_part { Understood::Part } else { Understood::Some }
+        let is_part = count == MESSAGES_PER_ITERATION && !connection.received.is_empty();
+        if is_part { Handled::Part } else { Handled::Some }
     }
 
     /// Handles a request; returns true if it was answered, false if it waits for a film.
     fn request(&mut self, token: u64, request: &Request<'_>) -> bool {
-        let outcome = self.let_in(token, request).and_then(|()| self.follow(token, request));
+        let outcome = self.authenticate(token, request).and_then(|()| self.perform(token, request));
         if matches!(outcome, Ok(None)) {
             return false;
         }
         let connection = self.connections.at(token);
-        connection.is_let_in = false;
+        connection.is_authenticated = false;
         // A film that arrives later would be mistaken for the next request's.
         connection.is_closing |= !matches!(connection.film, Waiting::No);
         self.counts.count(Counter::Requests);
@@ -176,14 +173,14 @@ impl Server<'_> {
     }
 
     /// Authenticates a request once, however often it has to wait.
-    fn let_in(&mut self, token: u64, request: &Request<'_>) -> Result<(), Refusal> {
+    fn authenticate(&mut self, token: u64, request: &Request<'_>) -> Result<(), Refusal> {
         let Some(authenticator) = &mut self.authenticator else { return Ok(()) };
         let connection = self.connections.at(token);
-        if connection.is_let_in {
+        if connection.is_authenticated {
             return Ok(());
         }
         let checked = authenticator.check(request, connection.peer, &mut connection.identity, self.now);
-        connection.is_let_in = checked.is_ok();
+        connection.is_authenticated = checked.is_ok();
         checked.map_err(|denial| {
             match denial {
                 Denial::Asked(_) => {}

@@ -20,7 +20,7 @@ pub const REPORT_PERIOD: Duration = Duration::from_secs(5);
 const REPORT_BYTES_MAX: usize = 2048;
 
 /// Datagrams read in one loop iteration.
-const REPORTS_PER_TURN: usize = 256;
+const REPORTS_PER_ITERATION: usize = 256;
 
 /// The CNAME of the server's sources; a random one (RFC 7022) would convey nothing more.
 const NAME: &str = "sojourn";
@@ -57,7 +57,7 @@ impl Server<'_> {
 
     pub(super) fn receive_reports(&mut self, ports: usize) {
         let mut room = [0; REPORT_BYTES_MAX];
-        for _ in 0..REPORTS_PER_TURN {
+        for _ in 0..REPORTS_PER_ITERATION {
             let Some((datagram, from)) = self.ports[ports].receive_report(&mut room) else { return };
             // Reports from unknown senders are ignored.
             match reporter(&mut self.streams, &self.sources, datagram, from)
@@ -100,7 +100,7 @@ fn reporter(
         };
         for reception in receptions {
             let Some(token) = sources.get(&reception.source).copied() else { continue };
-            if streams.find(token).is_some_and(|stream| stream.hears(from)) {
+            if streams.find(token).is_some_and(|stream| stream.is_receiver(from)) {
                 return Some(token);
             }
         }
@@ -109,7 +109,7 @@ fn reporter(
 }
 
 impl Stream {
-    fn hears(&self, from: SocketAddr) -> bool {
+    fn is_receiver(&self, from: SocketAddr) -> bool {
         let mut receivers = (0..self.session.tracks.len()).filter_map(|position| self.receivers(position));
         receivers.any(|[_, rtcp]| (rtcp.ip(), rtcp.port()) == (from.ip(), from.port()))
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::Server;
 use super::requests::Answer;
-use crate::admission::Full;
+use crate::admission::LimitReached;
 use crate::authentication::random;
 use crate::counters::Counter;
 use crate::film_cache::OpenFilm;
@@ -71,7 +71,7 @@ impl Server<'_> {
         if is_new && outcome.is_ok() {
             served.senders.push(Sender::default());
             if served.session.has_played() {
-                self.admission.widen(bits);
+                self.admission.grow(bits);
             }
         }
         self.remember_ports(stream);
@@ -135,7 +135,7 @@ impl Server<'_> {
     fn check_room(&mut self, token: u64, known: Option<u64>, bits: u64) -> Result<(), Refusal> {
         let connection = self.connections.at(token);
         if known.is_none() && connection.sessions.len() >= SESSIONS_PER_CONNECTION_MAX {
-            return Err(self.refuse_full(Full::Sessions));
+            return Err(self.refuse_full(LimitReached::Sessions));
         }
         let room = match known.map(|known| self.streams.at(known)) {
             Some(stream) if stream.session.has_played() => self.admission.check_bandwidth(bits),
@@ -146,11 +146,11 @@ impl Server<'_> {
     }
 
     /// The refusal of a session for lack of room.
-    pub(super) fn refuse_full(&mut self, full: Full) -> Refusal {
+    pub(super) fn refuse_full(&mut self, full: LimitReached) -> Refusal {
         let (counter, status) = match full {
-            Full::Sessions => (Counter::LimitSessions, Status::ServiceUnavailable),
-            Full::Address => (Counter::LimitSessionsPerAddress, Status::ServiceUnavailable),
-            Full::Bandwidth => (Counter::RefusedBandwidth, Status::NotEnoughBandwidth),
+            LimitReached::Sessions => (Counter::LimitSessions, Status::ServiceUnavailable),
+            LimitReached::Address => (Counter::LimitSessionsPerAddress, Status::ServiceUnavailable),
+            LimitReached::Bandwidth => (Counter::RefusedBandwidth, Status::NotEnoughBandwidth),
         };
         self.counts.count(counter);
         status.into()

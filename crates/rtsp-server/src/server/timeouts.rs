@@ -18,7 +18,7 @@ const ORPHAN_TIMEOUT: Duration = Duration::from_secs(15);
 /// Connections closed per sweep, and never-played sessions ended per iteration: thousands at once would delay due
 /// samples.
 const CLOSED_PER_SWEEP: usize = 128;
-const ENDED_PER_TURN: usize = 32;
+const ENDED_PER_ITERATION: usize = 32;
 
 /// The most outdated entries kept in the heap of due times, beside one per session.
 const STALE_DUES_MAX: usize = 1024;
@@ -26,7 +26,7 @@ const STALE_DUES_MAX: usize = 1024;
 impl Server<'_> {
     pub(super) fn sweep(&mut self) {
         self.swept = self.now;
-        self.clock.look();
+        self.clock.update();
         for token in self.streams.tokens() {
             self.sweep_stream(token);
         }
@@ -37,7 +37,7 @@ impl Server<'_> {
                 break;
             }
         }
-        self.forget_stale_dues();
+        self.drop_stale_dues();
         if self.accepting_is_paused {
             self.accepting_is_paused = false;
             for (acceptor, token) in self.acceptors.iter().zip(LISTENERS..) {
@@ -67,7 +67,7 @@ impl Server<'_> {
     }
 
     /// Removes entries that earlier seeks have left.
-    fn forget_stale_dues(&mut self) {
+    fn drop_stale_dues(&mut self) {
         if self.due.len() > 2 * self.streams.len() + STALE_DUES_MAX {
             let streams = &mut self.streams;
             self.due.retain(|Reverse((_, token, serial))| {
@@ -80,7 +80,7 @@ impl Server<'_> {
     /// together.
     pub(super) fn end_unplayed(&mut self) {
         let mut ended = 0;
-        while ended < ENDED_PER_TURN
+        while ended < ENDED_PER_ITERATION
             && let Some((began, token)) = self.setups.front().copied()
             && self.now.saturating_sub(began) > self.site.settings.setup_timeout
         {
@@ -97,7 +97,7 @@ impl Server<'_> {
     fn sweep_connection(&mut self, token: u64) -> bool {
         let settings = &self.site.settings;
         let (mut idle, head, send) = (settings.idle_timeout, settings.head_timeout, settings.send_timeout);
-        if self.is_retiring {
+        if self.is_draining {
             idle = idle.min(RETIRING_IDLE_TIMEOUT);
         }
         let connection = self.connections.at(token);
@@ -124,7 +124,7 @@ impl Server<'_> {
         let Some(connection) = self.connections.find(token) else { return };
         let sessions = std::mem::take(&mut connection.sessions);
         let permit = connection.permit;
-        self.new_connections.leave(token);
+        self.new_connections.release(token);
         // Closing the socket removes it from epoll.
         drop(self.connections.remove(token));
         self.site.scoreboard.release(permit);
@@ -149,13 +149,13 @@ impl Server<'_> {
         let stream = self.streams.remove(token);
         self.sessions.remove(&stream.session.id);
         if stream.session.has_played() {
-            self.admission.leave(stream.client, stream.bits_per_second());
+            self.admission.release(stream.client, stream.bits_per_second());
         } else {
-            self.unplayed.leave(token);
+            self.unplayed.release(token);
         }
         self.counts.count(Counter::SessionsEnded);
         if let Some(log) = self.site.log {
-            self.clock.look();
+            self.clock.update();
             log.append(|lines| stream.append_line(lines, &self.clock, self.now, ending));
         }
         self.detach(stream.connection, token);
@@ -175,7 +175,7 @@ impl Server<'_> {
     pub(super) fn attach(&mut self, token: u64, session: u64) {
         let connection = self.connections.at(token);
         connection.sessions.push(session);
-        self.new_connections.leave(token);
+        self.new_connections.release(token);
     }
 
     /// Stops associating reports from the ports of session `token` with it.
@@ -206,8 +206,8 @@ impl Server<'_> {
     }
 
     /// Stops accepting, because an upgraded process serves.
-    pub(super) fn retire(&mut self) {
-        self.is_retiring = true;
+    pub(super) fn stop_accepting(&mut self) {
+        self.is_draining = true;
         // It stays readable, and has been handled.
         let _ = epoll::delete(&self.epoll, self.site.retire.fd());
         for acceptor in self.acceptors.drain(..) {
@@ -218,7 +218,7 @@ impl Server<'_> {
 
     /// Returns true if an upgraded process serves and no session is left.
     pub(super) fn has_retired(&self) -> bool {
-        self.is_retiring && self.streams.is_empty() && self.connections.is_empty()
+        self.is_draining && self.streams.is_empty() && self.connections.is_empty()
     }
 
     /// Ends all sessions with BYE at a stop.

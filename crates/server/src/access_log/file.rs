@@ -9,6 +9,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use crate::counters::scoreboard::Scoreboard;
+use crate::stderr;
 
 /// Requests and addresses are private to the user and group.
 const MODE: u32 = 0o640;
@@ -32,7 +33,7 @@ impl LogFile {
     }
 
     /// Gives the file to a user who will reopen it later, unless they own it or it is not a regular file.
-    pub fn give_to(&self, user: u32, group: u32) -> io::Result<()> {
+    pub fn chown_to(&self, user: u32, group: u32) -> io::Result<()> {
         let metadata = self.file.metadata()?;
         if metadata.is_file() && metadata.uid() != user {
             fchown(&self.file, Some(user), Some(group))?;
@@ -41,21 +42,21 @@ impl LogFile {
     }
 
     /// Reopens the file if that was requested. If it cannot be opened, logging continues into the old one.
-    pub fn follow(&mut self) {
+    pub fn reopen_if_requested(&mut self) {
         let (path, scoreboard) = &self.source;
-        let asked = scoreboard.reopenings();
-        if asked == self.reopening {
+        let requested = scoreboard.reopenings();
+        if requested == self.reopening {
             return;
         }
         // One attempt per request, not one per line.
-        self.reopening = asked;
+        self.reopening = requested;
         match open(path) {
             Ok(file) => {
                 self.file = file;
-                scoreboard.take_torn_log();
+                scoreboard.take_log_incomplete();
             }
-            Err(error) => say(&format!(
-                "warning: cannot open the access log {} again: {error}: going on with the old file\n\
+            Err(error) => stderr::write(&format!(
+                "warning: cannot reopen the access log {}: {error}: continuing with the old file\n\
                  hint: the server's user must be able to create it, or let logrotate `create` it\n",
                 path.display()
             )),
@@ -68,11 +69,11 @@ impl LogFile {
         if lines.is_empty() {
             return 0;
         }
-        self.follow();
+        self.reopen_if_requested();
         // An incomplete line may come from any process, because they share the file.
         let (_, scoreboard) = &self.source;
-        if scoreboard.take_torn_log() && self.file.write_all(b"\n").is_err() {
-            scoreboard.tear_log();
+        if scoreboard.take_log_incomplete() && self.file.write_all(b"\n").is_err() {
+            scoreboard.mark_log_incomplete();
             return lost(lines);
         }
         let mut rest = lines;
@@ -85,7 +86,7 @@ impl LogFile {
         }
         let is_whole = rest.len() == lines.len() || lines[lines.len() - rest.len() - 1] == b'\n';
         if !is_whole {
-            scoreboard.tear_log();
+            scoreboard.mark_log_incomplete();
         }
         lost(rest)
     }
@@ -109,9 +110,4 @@ fn open(path: &Path) -> io::Result<File> {
         return Err(io::Error::other("it has other names (hard links), so it could be any file"));
     }
     Ok(file)
-}
-
-/// Not `eprintln`: another thread may have held its lock when this process was forked.
-fn say(text: &str) {
-    let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }

@@ -1,12 +1,12 @@
 //! Apache's LogFormat, a text with `%` directives (mod_log_config, mod_logio), parsed once.
 //!
 //! Only what a static server knows is supported; other directives are an error that names them. Directives known at the
-//! start of a response are separate from those that wait for its end ([`Late`]).
+//! start of a response are separate from those that wait for its end ([`AtEnd`]).
 
 const FORMAT_BYTES_MAX: usize = 4096;
 
 /// The most directives in a format that wait for the end of the response.
-pub const LATE_MAX: usize = 8;
+pub const AT_END_MAX: usize = 8;
 
 pub const NICKNAMES: &[(&str, &str)] = &[
     ("common", COMMON),
@@ -103,12 +103,12 @@ pub(super) enum Directive {
     Url,
     /// `%P`
     Process,
-    Late(Late),
+    AtEnd(AtEnd),
 }
 
 /// Directives whose value is known at the end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Late {
+pub enum AtEnd {
     /// `%b`: bytes of body, `-` for none.
     BodyBytesOrDash,
     /// `%B`
@@ -127,13 +127,13 @@ pub enum Late {
     EndMillisecond,
 }
 
-impl Late {
+impl AtEnd {
     fn is_duration(self) -> bool {
-        matches!(self, Late::Microseconds | Late::Milliseconds | Late::Seconds)
+        matches!(self, AtEnd::Microseconds | AtEnd::Milliseconds | AtEnd::Seconds)
     }
 
     fn is_moment(self) -> bool {
-        matches!(self, Late::EndSecond | Late::EndMillisecond)
+        matches!(self, AtEnd::EndSecond | AtEnd::EndMillisecond)
     }
 }
 
@@ -155,8 +155,8 @@ impl LogFormat {
         if nickname.is_none() && !text.contains('%') {
             let names: Vec<&str> = NICKNAMES.iter().map(|(name, _)| *name).collect();
             return Err(error(
-                format!("there is no log format called {text:?}"),
-                &format!("take {}, or Apache's directives, as in '{COMMON}'", names.join(", ")),
+                format!("unknown log format {text:?}"),
+                &format!("use {}, or Apache's directives, as in '{COMMON}'", names.join(", ")),
             ));
         }
         let format = nickname.map_or(text, |(_, format)| format);
@@ -169,29 +169,29 @@ impl LogFormat {
         let escape = if format.starts_with('{') { Escape::Json } else { Escape::Apache };
         let items = Reader { format, rest: format }.items()?;
         let this = LogFormat { items, escape };
-        if this.late().count() > LATE_MAX {
-            let what = format!("the log format has more than {LATE_MAX} directives of %b %B %O %D %T");
-            return Err(error(what, "leave out those that repeat themselves"));
+        if this.at_end().count() > AT_END_MAX {
+            let what = format!("the log format has more than {AT_END_MAX} directives of %b %B %O %D %T");
+            return Err(error(what, "leave out repeated ones"));
         }
         Ok(this)
     }
 
-    /// The late directives in order.
-    pub(super) fn late(&self) -> impl Iterator<Item = Late> {
+    /// The directives at the end, in order.
+    pub(super) fn at_end(&self) -> impl Iterator<Item = AtEnd> {
         self.items.iter().filter_map(|item| match item {
-            Item::Directive { what: Directive::Late(late), .. } => Some(*late),
+            Item::Directive { what: Directive::AtEnd(at_end), .. } => Some(*at_end),
             _ => None,
         })
     }
 
     /// Returns true if a line contains the duration of a response.
     pub fn has_durations(&self) -> bool {
-        self.late().any(Late::is_duration)
+        self.at_end().any(AtEnd::is_duration)
     }
 
     /// Returns true if a line contains the time at which a response ended.
     pub(super) fn has_moments(&self) -> bool {
-        self.late().any(Late::is_moment)
+        self.at_end().any(AtEnd::is_moment)
     }
 }
 
@@ -220,12 +220,17 @@ impl<'a> Reader<'a> {
                 '\\' => match self.take() {
                     Some('t') => text.push(b'\t'),
                     Some('n') => {
-                        return Err(error("the log format has a line end", "a request has one line"));
+                        return Err(error(
+                            "the log format contains a line break",
+                            "each request is one line",
+                        ));
                     }
                     Some(other) => push(&mut text, other),
                     None => text.push(b'\\'),
                 },
-                '\n' | '\r' => return Err(error("the log format has a line end", "a request has one line")),
+                '\n' | '\r' => {
+                    return Err(error("the log format contains a line break", "each request is one line"));
+                }
                 other => push(&mut text, other),
             }
         }
@@ -254,7 +259,7 @@ impl<'a> Reader<'a> {
             self.rest = &rest[end + 1..];
         }
         let letter = self.take().ok_or_else(|| self.unknown(start, "it has no letter"))?;
-        let what = what(letter, argument).ok_or_else(|| self.unknown(start, "it is not known"))?;
+        let what = what(letter, argument).ok_or_else(|| self.unknown(start, "unknown directive"))?;
         Ok(Item::Directive { what, on })
     }
 
@@ -278,7 +283,7 @@ impl<'a> Reader<'a> {
         let column = self.format[..start].chars().count() + 1;
         error(
             format!("the log format's directive `{}` at column {column}: {why}", &self.format[start..end]),
-            "known are %a %h %l %u %t %{FORMAT}t %r %m %U %q %H %v %V %s %b %B %O %D %T %k %P %{NAME}i %{NAME}o \
+            "supported: %a %h %l %u %t %{FORMAT}t %r %m %U %q %H %v %V %s %b %B %O %D %T %k %P %{NAME}i %{NAME}o \
              %{cache}x %{upstream}x %{url}x",
         )
     }
@@ -290,8 +295,8 @@ fn what(letter: char, argument: Option<&str>) -> Option<Directive> {
         ('a' | 'h', None) => W::Peer,
         ('l' | 'u', None) => W::Nobody,
         ('t', None) => W::Time,
-        ('t', Some("end:%s" | "end:sec")) => W::Late(Late::EndSecond),
-        ('t', Some("end:msec_frac")) => W::Late(Late::EndMillisecond),
+        ('t', Some("end:%s" | "end:sec")) => W::AtEnd(AtEnd::EndSecond),
+        ('t', Some("end:msec_frac")) => W::AtEnd(AtEnd::EndMillisecond),
         ('t', Some(format)) => W::TimeAs(known_time(format)?.to_owned()),
         ('r', None) => W::RequestLine,
         ('m', None) => W::Method,
@@ -307,12 +312,12 @@ fn what(letter: char, argument: Option<&str>) -> Option<Directive> {
         ('x', Some("cache")) => W::Outcome,
         ('x', Some("upstream")) => W::Upstream,
         ('x', Some("url")) => W::Url,
-        ('b', None) => W::Late(Late::BodyBytesOrDash),
-        ('B', None) => W::Late(Late::BodyBytes),
-        ('O', None) => W::Late(Late::SentBytes),
-        ('D', None) | ('T', Some("us")) => W::Late(Late::Microseconds),
-        ('T', Some("ms")) => W::Late(Late::Milliseconds),
-        ('T', None | Some("s")) => W::Late(Late::Seconds),
+        ('b', None) => W::AtEnd(AtEnd::BodyBytesOrDash),
+        ('B', None) => W::AtEnd(AtEnd::BodyBytes),
+        ('O', None) => W::AtEnd(AtEnd::SentBytes),
+        ('D', None) | ('T', Some("us")) => W::AtEnd(AtEnd::Microseconds),
+        ('T', Some("ms")) => W::AtEnd(AtEnd::Milliseconds),
+        ('T', None | Some("s")) => W::AtEnd(AtEnd::Seconds),
         _ => return None,
     })
 }
@@ -356,15 +361,15 @@ mod tests {
             let said = LogFormat::parse(format).unwrap_err().to_string();
             assert!(said.starts_with(expected) && said.contains("\nhint: "), "{format:?}: {said}");
         };
-        check("combind", "there is no log format called \"combind\"");
-        check("%h %Z", "the log format's directive `%Z` at column 4: it is not known");
-        check("%{Referer}x", "the log format's directive `%{Referer}x` at column 1: it is not known");
-        check("%{%Q}t", "the log format's directive `%{%Q}t` at column 1: it is not known");
+        check("combind", "unknown log format \"combind\"");
+        check("%h %Z", "the log format's directive `%Z` at column 4: unknown directive");
+        check("%{Referer}x", "the log format's directive `%{Referer}x` at column 1: unknown directive");
+        check("%{%Q}t", "the log format's directive `%{%Q}t` at column 1: unknown directive");
         check("%{i", "the log format's directive `%` at column 1: `{` has no `}`");
         check("%h %", "the log format's directive `%` at column 4: it has no letter");
         check("%!h", "the log format's directive `%!` at column 1: statuses are numbers");
-        check("%{}i", "the log format's directive `%{}i` at column 1: it is not known");
-        check("%h\n%h", "the log format has a line end");
+        check("%{}i", "the log format's directive `%{}i` at column 1: unknown directive");
+        check("%h\n%h", "the log format contains a line break");
         check("%b%b%b%b%b%b%b%b%b", "the log format has more than 8 directives");
         check(&"%h".repeat(3000), "the log format has more than 4096 bytes");
     }
@@ -374,7 +379,7 @@ mod tests {
         #[test]
         fn any_text_is_read_or_refused(text in "([%{}<>!,\"\\\\0-9a-zA-Z \n]|\\PC){0,60}") {
             match LogFormat::parse(&text) {
-                Ok(format) => assert!(!format.items.is_empty() && format.late().count() <= LATE_MAX),
+                Ok(format) => assert!(!format.items.is_empty() && format.at_end().count() <= AT_END_MAX),
                 Err(error) => assert!(error.to_string().contains("\nhint: ")),
             }
         }

@@ -10,10 +10,10 @@ use sojourn_http::head;
 use sojourn_http::request::Request;
 
 use super::Outcome;
-use super::format::{Directive, Escape, Item, LATE_MAX, Late, LogFormat};
+use super::format::{AT_END_MAX, AtEnd, Directive, Escape, Item, LogFormat};
 use crate::clock::Clock;
 
-/// What is known when the head of a response is written.
+/// The part of a log line that is known when the head of a response is written.
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
     pub peer: IpAddr,
@@ -54,8 +54,8 @@ pub struct Ended {
 #[derive(Debug)]
 pub struct OpenLine {
     text: Vec<u8>,
-    /// Positions of the late directives in order; [`NO_GAP`] for one that has been written already.
-    gaps: [u32; LATE_MAX],
+    /// Positions of the directives at the end, in order; [`NO_GAP`] for one that has been written already.
+    gaps: [u32; AT_END_MAX],
     head_bytes: u32,
     began: Duration,
 }
@@ -67,8 +67,8 @@ impl OpenLine {
         let head_end = memmem::find(entry.head, b"\r\n\r\n").map_or(entry.head.len(), |end| end + 4);
         let entry = &Entry { head: &entry.head[..head_end], ..*entry };
         let mut text = Vec::with_capacity(256);
-        let mut gaps = [NO_GAP; LATE_MAX];
-        let mut late = gaps.iter_mut();
+        let mut gaps = [NO_GAP; AT_END_MAX];
+        let mut at_end = gaps.iter_mut();
         for item in &format.items {
             let (what, on) = match item {
                 Item::Text(fixed) => {
@@ -79,8 +79,8 @@ impl OpenLine {
             };
             let is_on = on.as_ref().is_none_or(|statuses| statuses.include(entry.status));
             match what {
-                Directive::Late(_) => {
-                    let gap = late.next().expect("no more than LATE_MAX in a format");
+                Directive::AtEnd(_) => {
+                    let gap = at_end.next().expect("no more than AT_END_MAX in a format");
                     if is_on {
                         *gap = text.len() as u32;
                         continue;
@@ -100,22 +100,22 @@ impl OpenLine {
     /// Appends the complete line to `lines`: `body_bytes` were sent until it `ended`.
     pub fn end(&self, format: &LogFormat, body_bytes: u64, ended: Ended, lines: &mut Vec<u8>) {
         let mut written = 0;
-        for (late, gap) in format.late().zip(self.gaps).filter(|(_, gap)| *gap != NO_GAP) {
+        for (at_end, gap) in format.at_end().zip(self.gaps).filter(|(_, gap)| *gap != NO_GAP) {
             lines.extend_from_slice(&self.text[written..gap as usize]);
             written = gap as usize;
             let time = ended.at.saturating_sub(self.began);
-            let number = match late {
-                Late::BodyBytesOrDash if body_bytes == 0 => {
+            let number = match at_end {
+                AtEnd::BodyBytesOrDash if body_bytes == 0 => {
                     append_value(lines, None, format.escape);
                     continue;
                 }
-                Late::BodyBytesOrDash | Late::BodyBytes => body_bytes,
-                Late::SentBytes => u64::from(self.head_bytes) + body_bytes,
-                Late::Microseconds => time.as_micros() as u64,
-                Late::Milliseconds => time.as_millis() as u64,
-                Late::Seconds => time.as_secs(),
-                Late::EndSecond => ended.moment.as_secs(),
-                Late::EndMillisecond => {
+                AtEnd::BodyBytesOrDash | AtEnd::BodyBytes => body_bytes,
+                AtEnd::SentBytes => u64::from(self.head_bytes) + body_bytes,
+                AtEnd::Microseconds => time.as_micros() as u64,
+                AtEnd::Milliseconds => time.as_millis() as u64,
+                AtEnd::Seconds => time.as_secs(),
+                AtEnd::EndSecond => ended.moment.as_secs(),
+                AtEnd::EndMillisecond => {
                     let _ = write!(lines, "{:03}", ended.moment.subsec_millis());
                     continue;
                 }
@@ -156,7 +156,7 @@ fn append(text: &mut Vec<u8>, what: &Directive, entry: &Entry<'_>, escape: Escap
         Directive::Host => request.and_then(|request| request.host),
         Directive::RequestField(name) => request.and_then(|request| request.field(name)),
         Directive::ResponseField(name) => head::find_field(entry.head, name),
-        Directive::Nobody | Directive::Late(_) => None,
+        Directive::Nobody | Directive::AtEnd(_) => None,
     };
     append_value(text, value, escape);
 }

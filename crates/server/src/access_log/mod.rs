@@ -85,14 +85,14 @@ impl AccessLog {
     }
 
     /// Gives the file to a user who will reopen it later.
-    pub fn give_to(&self, user: u32, group: u32) -> std::io::Result<()> {
-        self.owner.shared.file.lock().unwrap_or_else(PoisonError::into_inner).give_to(user, group)
+    pub fn chown_to(&self, user: u32, group: u32) -> std::io::Result<()> {
+        self.owner.shared.file.lock().unwrap_or_else(PoisonError::into_inner).chown_to(user, group)
     }
 
     /// The same file for a process or thread that may block: it writes its lines itself, when [told
     /// to](AccessLog::write_out) or when many have gathered. Each write consists of whole lines, so processes can share
     /// the file.
-    pub fn without_thread(&self) -> AccessLog {
+    pub fn writing_in_caller(&self) -> AccessLog {
         let writer = Writer::Caller { written: Instant::now() };
         AccessLog::with(Arc::clone(&self.owner.shared.file), Arc::clone(&self.format), writer)
     }
@@ -204,7 +204,7 @@ impl Shared {
             drop(state);
             self.append(&lines);
             lines.clear();
-            self.follow();
+            self.reopen_if_requested();
             if is_closing {
                 return;
             }
@@ -226,8 +226,8 @@ impl Shared {
     }
 
     /// Closes a file that was moved away, even if there is nothing to write.
-    fn follow(&self) {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner).follow();
+    fn reopen_if_requested(&self) {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).reopen_if_requested();
     }
 }
 

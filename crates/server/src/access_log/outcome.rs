@@ -13,7 +13,7 @@ pub enum Outcome {
     NotModifiedHit,
     Miss,
     /// The request was coalesced with another client's.
-    CollapsedMiss,
+    CoalescedMiss,
     /// Forwarded because the client refused a stored response.
     ClientRefreshMiss,
     /// The stored response was revalidated and is current.
@@ -37,7 +37,7 @@ impl Outcome {
             Outcome::NegativeHit => "TCP_NEGATIVE_HIT",
             Outcome::NotModifiedHit => "TCP_INM_HIT",
             Outcome::Miss => "TCP_MISS",
-            Outcome::CollapsedMiss => "TCP_CF_MISS",
+            Outcome::CoalescedMiss => "TCP_CF_MISS",
             Outcome::ClientRefreshMiss => "TCP_CLIENT_REFRESH_MISS",
             Outcome::RefreshUnmodified => "TCP_REFRESH_UNMODIFIED",
             Outcome::RefreshModified => "TCP_REFRESH_MODIFIED",

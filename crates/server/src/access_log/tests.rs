@@ -44,7 +44,7 @@ fn check(format: &str, request: &str, status: Status, bytes: u64, expected: &str
     assert_eq!(fs::read_to_string(&path).unwrap(), expected, "{format}");
 
     fs::remove_file(&path).unwrap();
-    let log = open(&path, format, &scoreboard).without_thread();
+    let log = open(&path, format, &scoreboard).writing_in_caller();
     assert_eq!(log.due_in(), None);
     log.finish(&line(&log, request, status), bytes);
     assert!(log.due_in() <= Some(FLUSH_PERIOD) && log.due_in().is_some());
@@ -111,7 +111,7 @@ fn json_is_json() {
 fn a_file_that_was_moved_is_opened_again_when_asked() {
     let (folder, scoreboard) = (tempfile::tempdir().unwrap(), Scoreboard::new());
     let (path, moved) = (folder.path().join("log"), folder.path().join("log.1"));
-    let log = open(&path, "%U", &scoreboard).without_thread();
+    let log = open(&path, "%U", &scoreboard).writing_in_caller();
     let write = |path: &str| {
         log.finish(&line(&log, &format!("GET {path} HTTP/1.0\r\n\r\n"), Status::Ok), 0);
         log.write_out();
@@ -132,7 +132,7 @@ fn a_file_that_was_moved_is_opened_again_when_asked() {
 
 #[test]
 fn a_full_disk_loses_lines_and_counts_them() {
-    let log = open(Path::new("/dev/full"), "%U", &Scoreboard::new()).without_thread();
+    let log = open(Path::new("/dev/full"), "%U", &Scoreboard::new()).writing_in_caller();
     for _ in 0..3 {
         log.finish(&line(&log, "GET / HTTP/1.0\r\n\r\n", Status::Ok), 0);
     }

@@ -188,7 +188,7 @@ impl Watcher {
             let was_steady = now.saturating_duration_since(running.since) >= STEADY;
             slot.delay = if was_steady { DELAY_MIN } else { (2 * slot.delay).clamp(DELAY_MIN, DELAY_MAX) };
             eprintln!(
-                "application {} ({}) has ended: {status}; it is started again in {:.1} s",
+                "application {} ({}) has ended: {status}; it restarts in {:.1} s",
                 self.name.escape_debug(),
                 running.child.id(),
                 slot.delay.as_secs_f64()

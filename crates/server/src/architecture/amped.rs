@@ -9,7 +9,7 @@ use std::io;
 
 use super::Architecture;
 use crate::counters::Served;
-use crate::runtime::disk::Helped;
+use crate::runtime::disk::HelperDisk;
 use crate::runtime::epoll;
 use crate::runtime::sockets::accept::Listener;
 use crate::site::Site;
@@ -24,10 +24,10 @@ impl Architecture for Amped {
     }
 
     fn summary(&self) -> &'static str {
-        "one event loop, with helpers for whatever may wait for a disk"
+        "one event loop, with helpers for whatever may block on disk"
     }
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
-        epoll::run(site, listeners, stop, Helped::new(site)?)
+        epoll::run(site, listeners, stop, HelperDisk::new(site)?)
     }
 }

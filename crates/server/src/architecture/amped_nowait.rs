@@ -28,7 +28,7 @@ impl Architecture for AmpedNowait {
     }
 
     fn summary(&self) -> &'static str {
-        "one event loop that has the kernel read ahead and looks again; only opens may wait for a disk"
+        "one event loop that lets the kernel read ahead and retries; only opens may block on disk"
     }
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {

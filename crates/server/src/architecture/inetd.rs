@@ -31,7 +31,7 @@ impl Architecture for Inetd {
     }
 
     fn summary(&self) -> &'static str {
-        "fork and exec per connection, the configuration read anew each time"
+        "fork and exec per connection, reading the configuration again each time"
     }
 
     fn defaults(&self) -> Defaults {
@@ -69,7 +69,7 @@ fn execute(program: &Program, dispatched: &Dispatched, site: &Site) -> io::Resul
         Transport::Plain => arguments.push("--stdio".to_owned()),
         Transport::Tls => {
             arguments.push("--stdio-tls".to_owned());
-            arguments.extend(site.tls.as_ref().map(|tls| leave(tls)).transpose()?);
+            arguments.extend(site.tls.as_ref().map(|tls| pass_tickets(tls)).transpose()?);
         }
     }
     let arguments: Vec<_> =
@@ -89,7 +89,7 @@ fn execute(program: &Program, dispatched: &Dispatched, site: &Site) -> io::Resul
 }
 
 /// Passes the ticket keys to the program, so that the next one can resume a session.
-fn leave(tls: &Tls) -> io::Result<String> {
+fn pass_tickets(tls: &Tls) -> io::Result<String> {
     let tickets = memfd_create("tickets", MemfdFlags::empty())?;
     rustix::io::pwrite(&tickets, &tls.tickets().state(), 0)?;
     Ok(format!("--tickets={}", tickets.into_raw_fd()))

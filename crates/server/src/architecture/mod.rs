@@ -45,7 +45,7 @@ pub trait Architecture: Sync {
         Ok(())
     }
 
-    /// What shares a proxy's cache; `None` if this architecture cannot run a proxy.
+    /// The processes that share a proxy's cache; `None` if this architecture cannot run a proxy.
     fn cache_scope(&self) -> Option<CacheScope> {
         Some(CacheScope::Server)
     }

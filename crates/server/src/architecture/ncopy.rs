@@ -15,7 +15,7 @@ use sojourn_content::Budgets;
 
 use super::{Architecture, Defaults};
 use crate::counters::Served;
-use crate::runtime::disk::Helped;
+use crate::runtime::disk::HelperDisk;
 use crate::runtime::epoll::Loop;
 use crate::runtime::sockets::accept::BACKLOG;
 use crate::runtime::sockets::accept::Listener;
@@ -41,19 +41,19 @@ impl Architecture for Ncopy {
     }
 
     fn listeners(&self, listeners: Vec<Listener>, workers: usize) -> io::Result<Vec<Listener>> {
-        Ok(share_out(listeners, workers)?.into_iter().flatten().collect())
+        Ok(distribute(listeners, workers)?.into_iter().flatten().collect())
     }
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         let site = &share(site);
-        let shares = share_out(listeners, site.workers)?;
+        let shares = distribute(listeners, site.workers)?;
         // All copies are created before any thread: helper processes should start first, and once the first loop runs,
         // no other may fail for lack of descriptors.
-        let copy = |listeners| Loop::new(site, listeners, stop, Helped::new(site)?);
+        let copy = |listeners| Loop::new(site, listeners, stop, HelperDisk::new(site)?);
         let mut copies = shares.into_iter().map(copy).collect::<io::Result<Vec<_>>>()?;
         let own = copies.pop().expect("at least one");
         // If one fails, stop all; otherwise the others would go on and hide the failure.
-        let serve = &|copy: Loop<'_, Helped>| copy.run().inspect_err(|_| stop.request());
+        let serve = &|copy: Loop<'_, HelperDisk>| copy.run().inspect_err(|_| stop.request());
         scope(|scope| {
             let threads: Vec<_> = copies.into_iter().map(|copy| scope.spawn(move || serve(copy))).collect();
             let own = serve(own);
@@ -74,7 +74,7 @@ fn share(site: &Site) -> Site {
 
 /// A listening socket for each copy on every address of `listeners`. A predecessor may have passed several for one
 /// address; all are served, because the kernel sends connections to each.
-fn share_out(listeners: Vec<Listener>, copies: usize) -> io::Result<Vec<Vec<Listener>>> {
+fn distribute(listeners: Vec<Listener>, copies: usize) -> io::Result<Vec<Vec<Listener>>> {
     let mut addresses: Vec<(SocketAddr, Vec<Listener>)> = Vec::new();
     for listener in listeners {
         set_socket_reuseport(&listener.socket, true)?;
@@ -89,7 +89,7 @@ fn share_out(listeners: Vec<Listener>, copies: usize) -> io::Result<Vec<Vec<List
         while sockets.len() < copies {
             let Listener { socket, transport } = &sockets[0];
             // The predecessor's socket may belong to another user, or its port to root: then copies share it.
-            let socket = another(socket).or_else(|_| socket.try_clone())?;
+            let socket = another_listener(socket).or_else(|_| socket.try_clone())?;
             sockets.push(Listener { socket, transport: *transport });
         }
         for (number, socket) in sockets.into_iter().enumerate() {
@@ -99,7 +99,7 @@ fn share_out(listeners: Vec<Listener>, copies: usize) -> io::Result<Vec<Vec<List
     Ok(shares)
 }
 
-fn another(first: &TcpListener) -> io::Result<TcpListener> {
+fn another_listener(first: &TcpListener) -> io::Result<TcpListener> {
     let address = first.local_addr()?;
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -127,12 +127,12 @@ mod tests {
         let first = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = first.local_addr().unwrap();
         let first = Listener { socket: first, transport: Transport::Plain };
-        let shares = share_out(vec![first], 3).unwrap();
+        let shares = distribute(vec![first], 3).unwrap();
         assert!(shares.len() == 3 && shares.iter().all(|share| share.len() == 1));
         assert!(shares.iter().all(|share| share[0].socket.local_addr().unwrap() == address));
         // A successor with fewer copies serves them all.
         let left = shares.into_iter().flatten().collect();
-        let shares = share_out(left, 2).unwrap();
+        let shares = distribute(left, 2).unwrap();
         assert_eq!(shares.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
     }
 }

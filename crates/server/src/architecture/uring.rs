@@ -11,7 +11,7 @@ use std::thread::{available_parallelism, scope};
 
 use super::{Architecture, Defaults, Unavailable};
 use crate::counters::Served;
-use crate::runtime::disk::Helped;
+use crate::runtime::disk::HelperDisk;
 use crate::runtime::sockets::accept::Listener;
 use crate::runtime::uring;
 use crate::site::Site;
@@ -25,7 +25,7 @@ impl Architecture for Uring {
     }
 
     fn summary(&self) -> &'static str {
-        "one io_uring per core: the kernel does what is wanted and says when it is done"
+        "one io_uring per core: the kernel performs the I/O and reports completions"
     }
 
     fn defaults(&self) -> Defaults {
@@ -40,7 +40,7 @@ impl Architecture for Uring {
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         // Helper processes should start before there are threads.
         let shared = || listeners.iter().map(Listener::try_clone).collect::<io::Result<Vec<_>>>();
-        let parts = |_| Ok((shared()?, Helped::new(site)?));
+        let parts = |_| Ok((shared()?, HelperDisk::new(site)?));
         let mut rings = (0..site.workers.max(1)).map(parts).collect::<io::Result<Vec<_>>>()?;
         // The rings close their own copies when they stop accepting; these must not keep the ports open.
         drop(listeners);

@@ -8,10 +8,10 @@ pub const BUFFER_BYTES: usize = 4 * 1024;
 const BODY_BUFFER_BYTES: usize = 64 * 1024;
 
 /// The size of a buffer for a response head and a short body; larger than usual to avoid a second system call.
-const ROOMY_BYTES: usize = 16 * 1024;
+const RESPONSE_BUFFER_BYTES: usize = 16 * 1024;
 
 /// How many vectors of the pool, from the last returned on, are looked at for one of that size.
-const ROOMY_LOOKED_AT: usize = 8;
+const LARGE_LOOKED_AT: usize = 8;
 
 /// The smallest free space that is worth a system call.
 const ROOM_BYTES_MIN: usize = 1024;
@@ -27,18 +27,18 @@ pub struct Buffer {
     bytes: Vec<u8>,
     consumed: usize,
     /// If it has no memory yet, request a larger buffer than usual.
-    is_roomy: bool,
+    is_for_response: bool,
 }
 
 impl Buffer {
     /// An empty buffer that will get room for a head and a short body.
-    pub fn roomy() -> Buffer {
-        Buffer { is_roomy: true, ..Buffer::default() }
+    pub fn for_response() -> Buffer {
+        Buffer { is_for_response: true, ..Buffer::default() }
     }
 
     /// The same kind of buffer, without memory.
-    pub fn unfilled(&self) -> Buffer {
-        Buffer { is_roomy: self.is_roomy, ..Buffer::default() }
+    pub fn same_kind(&self) -> Buffer {
+        Buffer { is_for_response: self.is_for_response, ..Buffer::default() }
     }
 
     /// The bytes not consumed yet.
@@ -62,7 +62,7 @@ impl Buffer {
     }
 
     /// Prepares for a large body, received in large pieces.
-    pub fn expect_much(&mut self) {
+    pub fn reserve_for_body(&mut self) {
         self.space();
         if memory::is_short() {
             return;
@@ -108,18 +108,18 @@ impl Pool {
         if buffer.is_allocated() {
             return buffer;
         }
-        let is_roomy = buffer.is_roomy && !memory::is_short();
-        let bytes = if is_roomy { self.take_roomy() } else { self.take() };
-        Buffer { bytes, consumed: 0, is_roomy: buffer.is_roomy }
+        let is_large = buffer.is_for_response && !memory::is_short();
+        let bytes = if is_large { self.take_large() } else { self.take() };
+        Buffer { bytes, consumed: 0, is_for_response: buffer.is_for_response }
     }
 
     /// An empty vector with room for a response head and a short body. To enlarge a smaller one would cost more than to
     /// look for one that has been enlarged before.
-    fn take_roomy(&mut self) -> Vec<u8> {
-        let first = self.0.len().saturating_sub(ROOMY_LOOKED_AT);
-        match self.0[first..].iter().rposition(|bytes| bytes.capacity() >= ROOMY_BYTES) {
+    fn take_large(&mut self) -> Vec<u8> {
+        let first = self.0.len().saturating_sub(LARGE_LOOKED_AT);
+        match self.0[first..].iter().rposition(|bytes| bytes.capacity() >= RESPONSE_BUFFER_BYTES) {
             Some(index) => self.0.swap_remove(first + index),
-            None => Vec::with_capacity(ROOMY_BYTES),
+            None => Vec::with_capacity(RESPONSE_BUFFER_BYTES),
         }
     }
 
@@ -158,15 +158,15 @@ mod tests {
     }
 
     #[test]
-    fn a_roomy_buffer_gets_what_a_roomy_one_had() {
+    fn a_response_buffer_is_reused_for_a_response() {
         let mut pool = Pool::default();
-        let filled = pool.fill(Buffer::roomy());
+        let filled = pool.fill(Buffer::for_response());
         let place = filled.bytes.as_ptr();
         pool.put_buffer(filled);
         pool.put(Vec::with_capacity(BUFFER_BYTES));
-        let again = pool.fill(Buffer::roomy());
-        assert!(again.bytes.as_ptr() == place && again.bytes.capacity() >= ROOMY_BYTES);
-        assert!(pool.fill(Buffer::default()).bytes.capacity() < ROOMY_BYTES && pool.0.is_empty());
+        let again = pool.fill(Buffer::for_response());
+        assert!(again.bytes.as_ptr() == place && again.bytes.capacity() >= RESPONSE_BUFFER_BYTES);
+        assert!(pool.fill(Buffer::default()).bytes.capacity() < RESPONSE_BUFFER_BYTES && pool.0.is_empty());
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub struct Context<'a> {
     pub shared: Shared<'a>,
 }
 
-/// What connections and handlers share.
+/// The state of an event loop or worker that its connections and handlers share.
 pub struct Shared<'a> {
     pub pool: &'a mut Pool,
     pub served: &'a mut Served,

@@ -150,7 +150,7 @@ impl Wait {
 
     /// Returns true if the deadline of a wait for `before` continues: a byte sent now and then does not start a new
     /// one.
-    pub fn goes_on_after(self, before: Wait) -> bool {
+    pub fn continues(self, before: Wait) -> bool {
         self.is_timed_as_a_whole() && (self == before || self.is_for_sending() && before.is_for_sending())
     }
 

@@ -78,7 +78,7 @@ pub trait Content: Debug + Send + Sync {
     }
 }
 
-/// What handlers use of a site.
+/// The parts of a site that handlers use.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     pub hosts: &'a Arc<Hosts>,

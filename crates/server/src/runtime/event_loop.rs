@@ -128,7 +128,7 @@ impl<'a, P> LoopState<'a, P> {
     }
 
     /// Adds a client that was accepted, whose token was vacant.
-    pub fn welcome(&mut self, mut client: Client<P>) {
+    pub fn add_client(&mut self, mut client: Client<P>) {
         if self.site.content.speaks_cgi() {
             client.ends = ends(&client.socket);
         }
@@ -214,7 +214,7 @@ impl<'a, P> LoopState<'a, P> {
             };
             let (now, limits, timers) = (self.clock.now, &self.site.limits, &mut self.timers);
             deadline.is_over(*token, *tick, timers)
-                && !deadline.is_earned(socket, connection, *token, now, limits, timers)
+                && !deadline.try_extend(socket, connection, *token, now, limits, timers)
         };
         due.filter(is_overdue).map(|(token, _)| token).collect()
     }
@@ -228,12 +228,12 @@ impl<'a, P> LoopState<'a, P> {
     }
 
     /// Returns true if something can be done without waiting.
-    pub fn can_go_on(&mut self) -> bool {
+    pub fn has_runnable(&mut self) -> bool {
         !self.runnable.is_empty() || self.handler.outbox().is_some_and(|outbox| outbox.has_work())
     }
 
     /// Removes the client with `token`, whose connection ends for `reason`.
-    pub fn forget(&mut self, token: u64, reason: Reason) -> Client<P> {
+    pub fn remove(&mut self, token: u64, reason: Reason) -> Client<P> {
         if let Some(counter) = reason.counter() {
             self.served.count(counter);
         }
@@ -276,7 +276,7 @@ pub trait EventLoop<'a> {
     fn insert(&mut self, socket: OwnedFd, connection: Connection);
 
     /// Passes an event to the connection with `token`, and performs its want.
-    fn happen(&mut self, token: u64, event: Event);
+    fn dispatch(&mut self, token: u64, event: Event);
 
     /// Makes and wakes the connections in the handler's outbox.
     fn empty_outbox(&mut self) {
@@ -287,7 +287,7 @@ pub trait EventLoop<'a> {
         }
         for token in &wakes {
             if self.state().clients.find(*token).is_some() {
-                self.happen(*token, Event::Woken);
+                self.dispatch(*token, Event::Woken);
             }
         }
         if let Some(outbox) = self.state().handler.outbox() {
@@ -307,7 +307,7 @@ pub trait EventLoop<'a> {
                     state.served.count(Counter::UpstreamConnections);
                 }
                 self.insert(socket, connection);
-                self.happen(token, Event::Woken);
+                self.dispatch(token, Event::Woken);
             }
             Err(_) => {
                 let (_, mut context) = state.context(token);

@@ -63,8 +63,8 @@ pub fn version() -> Result<i64, String> {
     // SAFETY: with this flag it makes nothing and reads no memory.
     match unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0usize, VERSION) } {
         -1 => Err(match std::io::Error::last_os_error().raw_os_error() {
-            Some(libc::EOPNOTSUPP) => "the kernel was started without it: lsm= leaves it out".to_owned(),
-            Some(libc::ENOSYS) => "it needs Linux 5.13, built with it".to_owned(),
+            Some(libc::EOPNOTSUPP) => "it is not enabled in the kernel: add it to lsm=".to_owned(),
+            Some(libc::ENOSYS) => "it needs Linux 5.13, built with Landlock".to_owned(),
             _ => "a sandbox or container forbids it".to_owned(),
         }),
         version => Ok(version),

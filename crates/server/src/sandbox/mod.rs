@@ -77,7 +77,7 @@ pub fn enter(needs: &Needs) -> Vec<Missing> {
             missing.push(Missing { part, reason });
         }
     };
-    check(Part::Privileges, privileges::give_up());
+    check(Part::Privileges, privileges::drop_privileges());
     match files::restrict(needs) {
         Ok(ports) => check(Part::Ports, ports),
         Err(reason) => check(Part::Files, Err(reason)),

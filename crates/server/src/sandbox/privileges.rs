@@ -12,7 +12,7 @@ const KEPT: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC
 
 /// # Errors
 /// What could not be given up.
-pub fn give_up() -> Result<(), String> {
+pub fn drop_privileges() -> Result<(), String> {
     let failed = |error: Errno| error.to_string();
     set_no_new_privs(true).map_err(failed)?;
     let own = capabilities(None).map_err(failed)?;

@@ -33,10 +33,10 @@ pub enum CertificateError {
     #[error("cannot read the {what} {}: {error}", path.display())]
     Read { what: &'static str, path: PathBuf, error: io::Error },
     /// Not a PEM file, or a damaged one.
-    #[error("the {what} {} is no PEM file: {reason}", path.display())]
+    #[error("the {what} {} is not a PEM file: {reason}", path.display())]
     Pem { what: &'static str, path: PathBuf, reason: String },
     /// The file contains nothing of this kind.
-    #[error("there is no {what} in {}", path.display())]
+    #[error("{} contains no {what}", path.display())]
     Empty { what: &'static str, path: PathBuf },
     /// The certificate is unusable.
     #[error("the certificate {} cannot be used: {reason}", path.display())]
@@ -44,7 +44,7 @@ pub enum CertificateError {
     /// The key is unusable.
     #[error("the key {} cannot be used: {reason}", path.display())]
     Key { path: PathBuf, reason: String },
-    #[error("{} is no answer of OCSP that says something: {reason}", path.display())]
+    #[error("{} is not a usable OCSP response: {reason}", path.display())]
     Ocsp { path: PathBuf, reason: &'static str },
     #[error("the key {} does not belong to the certificate {}", key.display(), certificate.display())]
     Mismatch { certificate: PathBuf, key: PathBuf },
@@ -53,7 +53,7 @@ pub enum CertificateError {
 impl CertificateError {
     pub fn hint(&self) -> &'static str {
         match self {
-            CertificateError::TooMany(_) => "the most is 128; one certificate can be for many names",
+            CertificateError::TooMany(_) => "the maximum is 128; one certificate can cover many names",
             CertificateError::Read { error, .. } => match error.kind() {
                 io::ErrorKind::NotFound => "check the path; docs/tls.md shows how to make a certificate",
                 io::ErrorKind::PermissionDenied => "the user who runs the server must be allowed to read it",
@@ -61,7 +61,7 @@ impl CertificateError {
                 _ => "check the path and the file system",
             },
             CertificateError::Pem { .. } => {
-                "it should be text between lines such as -----BEGIN CERTIFICATE-----; openssl can convert other forms"
+                "a PEM file has text between lines such as -----BEGIN CERTIFICATE-----; convert other formats with openssl"
             }
             CertificateError::Empty { what: "private key", .. } => {
                 "--tls-key is for the key, --tls-certificate for the chain; a key with a passphrase must be decrypted first"
@@ -72,7 +72,7 @@ impl CertificateError {
                 "get one with: openssl ocsp -issuer CHAIN -cert CERTIFICATE -url URL -respout FILE"
             }
             CertificateError::Key { .. } => {
-                "use an RSA key of 2048 bits or more, ECDSA P-256 or P-384, or Ed25519"
+                "use RSA with at least 2048 bits, ECDSA P-256 or P-384, or Ed25519"
             }
             CertificateError::Mismatch { .. } => {
                 "give the key that the certificate was made for, and the server's own certificate first in its chain"
@@ -123,26 +123,26 @@ impl CertificateFiles {
 
 /// An answer that the authority gave. Whether it is about this certificate, and still valid, clients check.
 fn ocsp_answer(path: &Path) -> Result<Vec<u8>, CertificateError> {
-    let bytes = read("answer of OCSP", path)?;
+    let bytes = read("OCSP response", path)?;
     let not = |reason| Err(CertificateError::Ocsp { path: path.to_owned(), reason });
     // A sequence: its length in one byte, or in as many as the first says; then the status, an enumerated value.
     let rest = match bytes.as_slice() {
         [0x30, length @ ..=127, rest @ ..] if rest.len() == usize::from(*length) => rest,
         [0x30, count @ 129..=132, rest @ ..] => {
             let Some((length, rest)) = rest.split_at_checked(usize::from(count & 0x7f)) else {
-                return not("it is cut short");
+                return not("it is truncated");
             };
             if length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)) != rest.len() {
-                return not("it has another length than it says");
+                return not("its length field is wrong");
             }
             rest
         }
-        _ => return not("it is no DER"),
+        _ => return not("it is not DER"),
     };
     match rest {
         [0x0a, 1, 0, ..] => Ok(bytes),
-        [0x0a, 1, ..] => not("the authority did not answer the question"),
-        _ => not("it is DER of another kind"),
+        [0x0a, 1, ..] => not("the responder reported an error"),
+        _ => not("it is DER, but not an OCSP response"),
     }
 }
 
@@ -191,15 +191,15 @@ mod tests {
         assert_eq!(said(Some(&certificate), Some(&key)), "");
         assert!(said(None, Some(&key)).starts_with("cannot read the certificate c.pem: No such file"));
         assert!(said(Some(&certificate), None).starts_with("cannot read the key k.pem: No such file"));
-        assert_eq!(said(Some("hello"), Some(&key)), "there is no certificate in c.pem");
-        assert_eq!(said(Some(&key), Some(&key)), "there is no certificate in c.pem");
-        assert_eq!(said(Some(&certificate), Some(&certificate)), "there is no private key in k.pem");
+        assert_eq!(said(Some("hello"), Some(&key)), "c.pem contains no certificate");
+        assert_eq!(said(Some(&key), Some(&key)), "c.pem contains no certificate");
+        assert_eq!(said(Some(&certificate), Some(&certificate)), "k.pem contains no private key");
         assert_eq!(
             said(Some(&certificate), Some(&other.signing_key.serialize_pem())),
             "the key k.pem does not belong to the certificate c.pem"
         );
         let cut = &certificate[..certificate.len() - 20];
-        assert!(said(Some(cut), Some(&key)).starts_with("the certificate c.pem is no PEM file: "));
+        assert!(said(Some(cut), Some(&key)).starts_with("the certificate c.pem is not a PEM file: "));
         let nonsense = "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n";
         assert!(said(Some(nonsense), Some(&key)).starts_with("the certificate c.pem cannot be used: "));
         let nonsense = "-----BEGIN PRIVATE KEY-----\naGVsbG8=\n-----END PRIVATE KEY-----\n";
@@ -222,12 +222,12 @@ mod tests {
         assert_eq!(outcome(&[0x30, 3, 0x0a, 1, 0]), Ok(vec![0x30, 3, 0x0a, 1, 0]));
         assert_eq!(outcome(&long), Ok(long.clone()));
         for (bytes, reason) in [
-            (&long[..200], "it has another length than it says"),
-            (&[0x30, 0x82, 1], "it is cut short"),
-            (&[0x30, 3, 0x0a, 1, 6], "the authority did not answer the question"),
-            (&[0x30, 3, 0x02, 1, 0], "it is DER of another kind"),
-            (b"-----BEGIN", "it is no DER"),
-            (b"", "it is no DER"),
+            (&long[..200], "its length field is wrong"),
+            (&[0x30, 0x82, 1], "it is truncated"),
+            (&[0x30, 3, 0x0a, 1, 6], "the responder reported an error"),
+            (&[0x30, 3, 0x02, 1, 0], "it is DER, but not an OCSP response"),
+            (b"-----BEGIN", "it is not DER"),
+            (b"", "it is not DER"),
         ] {
             assert_eq!(outcome(bytes), Err(reason.to_owned()), "{bytes:?}");
         }

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use rustls::ServerConfig;
+use rustls::client::ClientConnection;
 use rustls::crypto::ring::default_provider;
+use rustls::pki_types::ServerName;
 use rustls::server::{ServerConnection, ServerSessionMemoryCache};
+use rustls::{ClientConfig, ServerConfig};
 
 mod certificate;
 mod names;
 mod tickets;
-mod upstream;
 
 pub use certificate::{CERTIFICATES_MAX, CertificateError, CertificateFiles};
 pub use tickets::{TICKETS_STATE_BYTES, Tickets};
-pub use upstream::UpstreamTls;
 
 /// HTTP/2 in ALPN (RFC 9113, 3.2).
 pub(crate) const H2: &[u8] = b"h2";
@@ -63,5 +63,22 @@ impl Tls {
     /// The ticket keys, for a program that serves one connection.
     pub fn tickets(&self) -> &Tickets {
         &self.tickets
+    }
+}
+
+/// TLS to an upstream: the expected name, and the trusted authorities.
+#[derive(Clone, Debug)]
+pub struct UpstreamTls {
+    /// Authorities, protocols, and session cache; upstreams may share it.
+    pub config: Arc<ClientConfig>,
+    /// The name that is sent as SNI and that the certificate must have.
+    pub name: ServerName<'static>,
+}
+
+impl UpstreamTls {
+    /// The client's session for a new connection.
+    pub fn connect(&self) -> ClientConnection {
+        ClientConnection::new(Arc::clone(&self.config), self.name.clone())
+            .expect("a configuration without a fragment size")
     }
 }

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::weighted::{Weighted, distance};
+use super::weighted_sample::{WeightedSample, distance};
 
 /// The most tail starts to try.
 const TAIL_STARTS_MAX: usize = 100;
@@ -66,8 +66,9 @@ pub struct ParetoFit {
 }
 
 /// Fits a log-normal distribution; `None` with fewer than two distinct positive sizes.
-pub fn log_normal(sample: &Weighted) -> Option<LogNormalFit> {
-    let positive = Weighted::new(sample.pairs.iter().copied().filter(|&(size_bytes, _)| size_bytes > 0));
+pub fn log_normal(sample: &WeightedSample) -> Option<LogNormalFit> {
+    let positive =
+        WeightedSample::new(sample.pairs.iter().copied().filter(|&(size_bytes, _)| size_bytes > 0));
     if positive.pairs.len() < 2 {
         return None;
     }
@@ -86,7 +87,7 @@ pub fn log_normal(sample: &Weighted) -> Option<LogNormalFit> {
 /// Clauset, Shalizi, Newman, "Power-law distributions in empirical data" (2009), 3.1 and 3.3: for each start of the
 /// tail, alpha by maximum likelihood (Hill); the start with the smallest distance wins. Candidate starts lie above the
 /// median, evenly among the distinct sizes.
-pub fn pareto_tail(sample: &Weighted) -> Option<ParetoFit> {
+pub fn pareto_tail(sample: &WeightedSample) -> Option<ParetoFit> {
     let pairs = &sample.pairs;
     let median = sample.quantile(0.5).max(1);
     let lowest = pairs.partition_point(|&(size_bytes, _)| size_bytes < median);
@@ -133,9 +134,9 @@ mod tests {
     use super::*;
     use crate::draw;
 
-    fn sample(count: usize, mut size: impl FnMut(&mut Xoshiro256PlusPlus) -> f64) -> Weighted {
+    fn sample(count: usize, mut size: impl FnMut(&mut Xoshiro256PlusPlus) -> f64) -> WeightedSample {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
-        Weighted::new((0..count).map(|_| (size(&mut random) as u64, 1)))
+        WeightedSample::new((0..count).map(|_| (size(&mut random) as u64, 1)))
     }
 
     #[test]
@@ -173,7 +174,7 @@ mod tests {
 
     #[test]
     fn too_little_gives_no_fit() {
-        assert_eq!(log_normal(&Weighted::new([(0, 9), (5, 9)].into_iter())), None);
-        assert_eq!(pareto_tail(&Weighted::new((0..49).map(|size_bytes| (size_bytes, 1)))), None);
+        assert_eq!(log_normal(&WeightedSample::new([(0, 9), (5, 9)].into_iter())), None);
+        assert_eq!(pareto_tail(&WeightedSample::new((0..49).map(|size_bytes| (size_bytes, 1)))), None);
     }
 }

@@ -9,13 +9,13 @@
 mod fit;
 mod overview;
 mod popularity;
+mod quantiles;
 mod rhythm;
-mod selection;
 mod sessions;
 mod sizes;
 mod source;
 mod table1;
-mod weighted;
+mod weighted_sample;
 
 use serde::Serialize;
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::NS_PER_SECOND;
 use super::overview::Overview;
-use super::selection::{PASSES, Selection};
+use super::quantiles::{PASSES, QuantileSelection};
 use super::source::{Source, for_each_got};
 use crate::trace::Request;
 
@@ -42,7 +42,7 @@ impl SessionStatistics {
     /// Computes the statistics of a trace with at least one session.
     pub fn new<S: Source>(overview: &Overview, source: &mut S) -> Result<Self, S::Error> {
         let [mut lengths, mut durations, mut think_times, mut bursts] =
-            [(); 4].map(|()| Selection::new(QUANTILES));
+            [(); 4].map(|()| QuantileSelection::new(QUANTILES));
         for _ in 0..PASSES {
             for_each_got(source, |_, requests| {
                 lengths.take(requests.len() as u64);
@@ -71,7 +71,7 @@ impl SessionStatistics {
 
 impl Summary {
     /// Summarises integers in units of 1 / `per_unit`.
-    fn new(selection: &Selection<4>, per_unit: f64) -> Self {
+    fn new(selection: &QuantileSelection<4>, per_unit: f64) -> Self {
         let Some([p50, p90, p95, p99]) = selection.values() else { return Summary::default() };
         let value = |value: u64| value as f64 / per_unit;
         Summary {

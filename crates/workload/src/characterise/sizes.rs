@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::fit::{self, LogNormalFit, ParetoFit};
-use super::weighted::Weighted;
+use super::weighted_sample::WeightedSample;
 
 /// Neighbouring points of the CDF are at most this fraction of the sample apart, where the sizes allow it.
 const CDF_STEP: f64 = 0.005;
@@ -56,7 +56,7 @@ pub struct CdfPoint {
 
 impl SizeDistribution {
     pub fn new(sizes: impl Iterator<Item = (u64, u64)>) -> Self {
-        let sample = Weighted::new(sizes);
+        let sample = WeightedSample::new(sizes);
         let mean_bytes = sample.mean(|size_bytes| size_bytes);
         let variance = sample.mean(|size_bytes| (size_bytes - mean_bytes).powi(2));
         SizeDistribution {
@@ -76,7 +76,7 @@ impl SizeDistribution {
     }
 }
 
-fn quantiles(sample: &Weighted) -> SizeQuantiles {
+fn quantiles(sample: &WeightedSample) -> SizeQuantiles {
     let q = |fraction| sample.quantile(fraction);
     SizeQuantiles {
         min: q(0.0),
@@ -94,7 +94,7 @@ fn quantiles(sample: &Weighted) -> SizeQuantiles {
     }
 }
 
-fn cdf(sample: &Weighted) -> Vec<CdfPoint> {
+fn cdf(sample: &WeightedSample) -> Vec<CdfPoint> {
     let mut points: Vec<CdfPoint> = Vec::new();
     let mut below = 0;
     for &(size_bytes, weight) in &sample.pairs {

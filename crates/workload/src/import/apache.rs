@@ -93,7 +93,7 @@ impl<'a> Directive<'a> {
             ('i', Some(name)) if name.eq_ignore_ascii_case("host") => Field::Host,
             ('i', Some(name)) if name.eq_ignore_ascii_case("x-forwarded-for") => Field::ForwardedFor,
             (letter, _) if letter.is_ascii_alphabetic() || letter == '^' => Field::Ignored,
-            (letter, _) => return Err(format!("%{letter} is no directive")),
+            (letter, _) => return Err(format!("%{letter} is not a directive")),
         };
         parts.push(Part::Field(field));
         // `%q` includes its question mark and may be empty, so nothing separates it from the path before it.
@@ -170,7 +170,7 @@ fn conversions(form: &str, parts: &mut Vec<Part>) -> Result<(), String> {
             'a' => parts.push(Part::Fixed(Field::Ignored, 3)),
             'Z' => parts.push(Part::Field(Field::Ignored)),
             '%' => literal(parts, "%"),
-            other => return Err(format!("%{{…%{other}…}}t: this conversion of strftime is not known here")),
+            other => return Err(format!("%{{…%{other}…}}t: this strftime conversion is not supported")),
         }
     }
     literal(parts, rest);

@@ -9,7 +9,8 @@ use std::hash::BuildHasher;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use super::behaviour::{Behaviour, Sizes};
-use super::coverage::{ByName, Class, Counter, Coverage};
+use super::coverage::{ByName, Class, Counter};
+use super::durations::Durations;
 use super::entry::{Entry, Malformed};
 use super::error::ImportError;
 use super::format::Format;
@@ -18,12 +19,13 @@ use super::logs::{LogReport, Opened};
 use super::policy::{Reason, Verdict, is_whole, judge, takes_by_name};
 use super::report::{ImportReport, MalformedLine, Tally};
 use super::time::{self, NS_PER_SECOND};
-use super::took::Took;
 use super::{Options, names};
-use crate::request_times::RequestTimes;
 use crate::sessions::Row;
-use crate::sorting::{Sorted, Sorter, Spill};
-use crate::trace::Document;
+use crate::sorting::{Sorter, Spill};
+
+mod collected;
+
+pub use collected::{Collected, Documents, Rows};
 
 /// Marks a row whose `document` is still a name, because it came before the name's first size. All marks lie above the
 /// document numbers.
@@ -92,7 +94,7 @@ pub struct Collector<'o> {
     hasher: DefaultHashBuilder,
     rows: Sorter<Row>,
     coverage: Counter,
-    took: Took,
+    durations: Durations,
     /// Clients (by hash) that were redirected after a POST, and when.
     posted: HashMap<u64, i64>,
     /// The first and last times over all logs.
@@ -118,7 +120,7 @@ impl<'o> Collector<'o> {
             hasher: DefaultHashBuilder::default(),
             rows: Sorter::default(),
             coverage: Counter::default(),
-            took: Took::default(),
+            durations: Durations::default(),
             posted: HashMap::new(),
             window_ns: None,
             name: Vec::new(),
@@ -185,7 +187,7 @@ impl<'o> Collector<'o> {
 
     fn entry(&mut self, mut entry: Entry<'_>, spill: &mut Option<Spill<'_>>) -> Result<(), ImportError> {
         self.note_time(&entry);
-        if !self.options.selection.takes(&entry) {
+        if !self.options.selection.selects(&entry) {
             self.report.not_selected += 1;
             return Ok(());
         }
@@ -198,7 +200,7 @@ impl<'o> Collector<'o> {
         let class = Class::of(&entry);
         if let Some(class) = class {
             self.coverage.count(class, &entry);
-            self.took.count(&entry, &mut self.coverage, spill).map_err(ImportError::Scratch)?;
+            self.durations.count(&entry, &mut self.coverage, spill).map_err(ImportError::Scratch)?;
         }
         let follows_form = self.follows_form(&entry);
         let is_covered = class == Some(Class::Covered);
@@ -379,7 +381,7 @@ impl<'o> Collector<'o> {
         }
         report.clients = self.clients.len() as u64;
         report.documents = self.documents.len() as u64;
-        let times = self.took.finish(&self.coverage, spill).map_err(ImportError::Scratch)?;
+        let times = self.durations.finish(&self.coverage, spill).map_err(ImportError::Scratch)?;
         let rows = self.rows.finish(spill).map_err(ImportError::Scratch)?;
         let classes = dynamic_names(&self.known, &self.documents);
         let by_name = by_name(&self.known, &self.documents, &self.names, &classes);
@@ -390,92 +392,6 @@ impl<'o> Collector<'o> {
         let rows = Rows { rows, known: self.known, unknown: 0, dynamic, coverage: self.coverage };
         let documents = Documents { documents: self.documents, names: self.names };
         Ok(Collected { documents, rows, by_name, report, entries, times })
-    }
-}
-
-pub struct Collected {
-    pub documents: Documents,
-    pub rows: Rows,
-    /// The covered requests that turned out to belong to another class.
-    pub by_name: Vec<ByName>,
-    pub report: ImportReport,
-    /// The number of selected entries.
-    pub entries: u64,
-    pub times: Option<RequestTimes>,
-}
-
-/// The distinct documents, with their names as numbers.
-pub struct Documents {
-    documents: Vec<Stored>,
-    names: Interner,
-}
-
-impl Documents {
-    pub fn len(&self) -> usize {
-        self.documents.len()
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = Document> {
-        self.documents.iter().map(|&Stored { name, size_bytes, status, .. }| {
-            let (target, host) = names::split(self.names.name(name));
-            let host = String::from_utf8_lossy(host).into_owned();
-            Document { name: names::spelled(target), host, size_bytes, status }
-        })
-    }
-}
-
-/// Rows in order of client and time. Requests from before their name's first size get that document; requests whose
-/// name never gets a size are dropped.
-pub struct Rows {
-    rows: Sorted<Row>,
-    known: Vec<Known>,
-    pub unknown: u64,
-    /// Class and size of documents with dynamic names.
-    dynamic: HashMap<u32, (Class, u64)>,
-    coverage: Counter,
-}
-
-impl Rows {
-    /// Coverage, after all rows have been read.
-    pub fn into_coverage(self, by_name: &[ByName], utc_offset_seconds: i32) -> Coverage {
-        self.coverage.finish(by_name, utc_offset_seconds)
-    }
-}
-
-impl Iterator for Rows {
-    type Item = Result<Row, ImportError>;
-
-    fn next(&mut self) -> Option<Result<Row, ImportError>> {
-        loop {
-            let mut row = match self.rows.next()? {
-                Ok(row) => row,
-                Err(error) => return Some(Err(ImportError::Scratch(error))),
-            };
-            let marks = row.document & (BY_NAME | UNCOVERED | SIZELESS);
-            row.document &= !(BY_NAME | UNCOVERED | SIZELESS);
-            if marks & BY_NAME != 0 {
-                row.document = self.known[row.document as usize].first;
-            }
-            let is_unknown = row.document == NONE;
-            if marks & UNCOVERED == 0 {
-                let class =
-                    if is_unknown { Some((Class::OfUnknownSize, 0)) } else { self.class_of(row.document) };
-                if let Some((class, size_bytes)) = class {
-                    let bytes = if marks & SIZELESS == 0 { size_bytes } else { 0 };
-                    self.coverage.reclassify(row.time_ns, class, bytes);
-                }
-            }
-            if !is_unknown {
-                return Some(Ok(row));
-            }
-            self.unknown += 1;
-        }
-    }
-}
-
-impl Rows {
-    fn class_of(&self, document: u32) -> Option<(Class, u64)> {
-        if self.dynamic.is_empty() { None } else { self.dynamic.get(&document).copied() }
     }
 }
 

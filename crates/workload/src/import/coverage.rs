@@ -186,13 +186,13 @@ impl Counter {
     fn minute(&mut self, unix_ns: i64) -> &mut Minute {
         let minute = unix_ns.div_euclid(NS_PER_MINUTE);
         if self.current.0 != minute {
-            self.put_away();
+            self.store_minute();
             self.current = (minute, self.minutes.get(&minute).copied().unwrap_or_default());
         }
         &mut self.current.1
     }
 
-    fn put_away(&mut self) {
+    fn store_minute(&mut self) {
         if self.current.1.requests > 0 {
             self.minutes.insert(self.current.0, self.current.1);
         }
@@ -223,14 +223,14 @@ impl Counter {
 
     /// Finishes the counts; `names` lists those whose class differs from what their requests look like.
     pub fn finish(mut self, names: &[ByName], utc_offset_seconds: i32) -> Coverage {
-        self.put_away();
+        self.store_minute();
         let mut tops: HashMap<Class, Vec<PathCount>> = HashMap::new();
         for (&(class, path), &requests) in &self.by_path {
             let path = spelled(self.paths.name(path));
             tops.entry(class).or_default().push(PathCount { path, requests });
         }
         for name in names {
-            self.move_covered(name);
+            self.reclassify_covered(name);
             let path = spelled(&name.name);
             tops.entry(name.class).or_default().push(PathCount { path, requests: name.requests });
         }
@@ -275,7 +275,7 @@ impl Counter {
 }
 
 impl Counter {
-    fn move_covered(&mut self, name: &ByName) {
+    fn reclassify_covered(&mut self, name: &ByName) {
         let (covered, class) = (Class::Covered as usize, name.class as usize);
         self.requests[covered] -= name.requests;
         self.requests[class] += name.requests;

@@ -45,7 +45,7 @@ pub fn detect(sample: &[u8]) -> Detected {
 }
 
 /// Counts the sample lines that a given format can read.
-pub fn tried(format: Format, sample: &[u8]) -> Detected {
+pub fn try_format(format: Format, sample: &[u8]) -> Detected {
     let mut reading = format.clone();
     let sample_lines = lines(sample).filter(|line| !is_blank(line)).count();
     let sample_entries = lines(sample).filter(|line| reading.read(line).is_ok()).count();

@@ -66,10 +66,10 @@ pub enum Malformed {
     #[error("no closing quote, status and size after the request")]
     NoStatusAndSize,
     /// The line ends before its last field, or its separators differ from the format's.
-    #[error("the text between its fields is not the format's")]
+    #[error("the text between the fields does not match the format")]
     Separator,
     /// A timestamp field cannot be parsed.
-    #[error("a date or time that is none")]
+    #[error("an invalid date or time")]
     BadTime,
     /// A status is not three digits.
     #[error("the status is not three digits")]
@@ -90,10 +90,10 @@ pub enum Malformed {
     #[error("not a JSON object")]
     NotJson,
     /// The line lacks a timestamp, status or request.
-    #[error("its time, status or request is missing")]
+    #[error("no time, status or request")]
     MissingValue,
     /// A W3C line comes before the first `#Fields` directive.
-    #[error("before any #Fields directive")]
+    #[error("an entry before the first #Fields directive")]
     BeforeFields,
     /// A `#Fields` directive omits a required column.
     #[error("the #Fields directive names no date and time, status, method or URI stem")]

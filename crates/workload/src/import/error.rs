@@ -49,7 +49,7 @@ pub enum ImportError {
 }
 
 fn wanted(format: Option<&str>) -> String {
-    let known = || format!("a format that is known ({})", FORMAT_NAMES.join(", "));
+    let known = || format!("a known format ({})", FORMAT_NAMES.join(", "));
     format.map_or_else(known, |format| format!("the format {format:?}"))
 }
 
@@ -69,7 +69,7 @@ impl ImportError {
                 }
                 io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
                     Some(
-                        "the compressed file is cut off or damaged; fetch it again, or decompress what there is (zcat, bzcat, xzcat, zstdcat) and import that",
+                        "the compressed file is truncated or damaged; fetch it again, or decompress what there is (zcat, bzcat, xzcat, zstdcat) and import that",
                     )
                 }
                 _ => None,
@@ -78,7 +78,7 @@ impl ImportError {
             ImportError::In { source, .. } => match &**source {
                 ImportError::NotALog { first, .. } if is_utf_16(first) => Some(UTF_16),
                 ImportError::NotALog { .. } => Some(
-                    "leave the file out, or give the folder that it is in: files found there that are no logs are skipped and named",
+                    "leave the file out, or give its folder: files there that are not logs are skipped and reported",
                 ),
                 other => other.hint(),
             },
@@ -92,7 +92,7 @@ impl ImportError {
                 "name the format: --log-format with the server's own LogFormat or log_format string in single quotes, or one of common, combined, vhost_combined, squid, w3c, json, alb, haproxy, envoy, s3",
             ),
             ImportError::NotALog { format: Some(_), .. } => {
-                Some("compare the format with the line above, or leave out --log-format to have it found out")
+                Some("compare the format with the line above, or leave out --log-format to detect it")
             }
             ImportError::NothingSelected { .. } => {
                 Some("widen the selection: --from, --to, --status, --method, --path, --host, --client")

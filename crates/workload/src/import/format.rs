@@ -38,13 +38,13 @@ enum Reader {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FormatError {
     /// Neither a format name nor a format string.
-    #[error("there is no log format {0:?}")]
+    #[error("unknown log format {0:?}")]
     Unknown(String),
     /// A format string that does not compile.
     #[error("the log format {format:?} cannot be read: {why}")]
     Syntax { format: String, why: String },
     /// A format string without a required field.
-    #[error("the log format {format:?} says nothing of the {missing}")]
+    #[error("the log format {format:?} has no field for the {missing}")]
     Incomplete { format: String, missing: &'static str },
     /// A `--json-field` with an unknown meaning, or for a log that is not JSON.
     #[error("--json-field {0:?} is not MEANING=NAME")]

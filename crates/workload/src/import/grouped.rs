@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::collector::{Collected, Collector, Documents};
 use super::lines::{self, Step};
-use super::logs::{Doubt, Log, NotALog, Opened};
+use super::logs::{Log, NotALog, Opened, Unreadable};
 use super::{ImportError, ImportReport, Options, Progress};
 use crate::request_times::RequestTimes;
 use crate::sessions::{self, Grouped, Grouping};
@@ -131,18 +131,18 @@ fn read(
     let (lines, bytes) = (collector.report.lines, collector.report.bytes);
     let mut opened = Opened::new(reader, options, || tell(lines, bytes))?;
     // A single log is read to its end before it is refused, because only its first lines may be damaged.
-    match opened.doubt.take().filter(|_| !log.name.is_empty()) {
+    match opened.unreadable.take().filter(|_| !log.name.is_empty()) {
         None => {}
-        Some(Doubt::Empty) => {
+        Some(Unreadable::Empty) => {
             collector.report.not_logs.push(NotALog { name: log.name, why: "it is empty".into() });
             return Ok(());
         }
-        Some(Doubt::NoEntry(first)) if log.is_found => {
+        Some(Unreadable::NoEntry(first)) if log.is_found => {
             let why = format!("line {}: {}", first.line, first.message);
             collector.report.not_logs.push(NotALog { name: log.name, why });
             return Ok(());
         }
-        Some(Doubt::NoEntry(first)) => {
+        Some(Unreadable::NoEntry(first)) => {
             let format = options.format.as_ref().map(|format| format.name().to_owned());
             return Err(ImportError::NotALog { lines: first.line, format, first });
         }

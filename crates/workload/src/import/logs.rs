@@ -53,11 +53,11 @@ pub struct Opened<'l> {
     pub format: Format,
     pub format_detected: Option<DetectedBy>,
     /// The evidence in its first lines that it is not a log.
-    pub doubt: Option<Doubt>,
+    pub unreadable: Option<Unreadable>,
     pub reader: Box<dyn BufRead + 'l>,
 }
 
-pub enum Doubt {
+pub enum Unreadable {
     Empty,
     /// None of its first lines can be parsed.
     NoEntry(MalformedLine),
@@ -75,18 +75,18 @@ impl<'l> Opened<'l> {
             sample.drain(..BYTE_ORDER_MARK.len());
         }
         let (Detected { format, sample_lines, sample_entries }, is_given) = match &options.format {
-            Some(format) => (detect::tried(format.clone(), &sample), true),
+            Some(format) => (detect::try_format(format.clone(), &sample), true),
             None => (detect::detect(&sample), false),
         };
-        let doubt = if sample_lines == 0 {
-            Some(Doubt::Empty)
+        let unreadable = if sample_lines == 0 {
+            Some(Unreadable::Empty)
         } else if sample_entries == 0 {
-            detect::first_malformed(&mut format.clone(), &sample).map(Doubt::NoEntry)
+            detect::first_malformed(&mut format.clone(), &sample).map(Unreadable::NoEntry)
         } else {
             None
         };
         let format_detected = (!is_given).then_some(DetectedBy { sample_lines, sample_entries });
         let reader = Box::new(Cursor::new(sample).chain(reader));
-        Ok(Opened { compression, format, format_detected, doubt, reader })
+        Ok(Opened { compression, format, format_detected, unreadable, reader })
     }
 }

@@ -8,13 +8,13 @@
 
 mod alb;
 mod apache;
-mod asked;
 mod behaviour;
 mod clf;
 mod collector;
 mod compression;
 mod coverage;
 mod detect;
+mod durations;
 mod entry;
 mod envoy;
 mod error;
@@ -30,12 +30,12 @@ mod names;
 mod nginx;
 mod policy;
 mod report;
+mod request_counts;
 mod s3;
 pub mod selection;
 mod squid;
 mod template;
 mod time;
-mod took;
 mod w3c;
 
 use std::io::{BufRead, Write};
@@ -44,7 +44,6 @@ use std::ops::ControlFlow;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 pub use crate::limits::{DOCUMENTS_MAX, HOST_BYTES_MAX, LINE_BYTES_MAX, NAMES_MAX, REQUESTS_MAX};
-pub use asked::{ASKED_MAX, Asked, Requests, asked};
 pub use compression::Compression;
 pub use coverage::{BusiestMinute, Class, ClassCount, Coverage, PATHS_MAX, PathCount, TOP_PATHS_MAX};
 pub use detect::{SAMPLE_BYTES_MAX, SAMPLE_LINES_MAX};
@@ -57,6 +56,7 @@ pub use policy::Keep;
 pub use report::{
     DetectedBy, ImportReport, MALFORMED_SHOWN_MAX, MALFORMED_TEXT_BYTES_MAX, MalformedLine, Skipped,
 };
+pub use request_counts::{DISTINCT_REQUESTS_MAX, RequestCount, Requests, count_requests};
 pub use selection::Selection;
 
 use crate::sessions;

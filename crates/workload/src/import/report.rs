@@ -112,7 +112,7 @@ impl ImportReport {
         if self.assumed_size_requests > 0 {
             let count = self.assumed_size_requests;
             self.warnings
-                .push(format!("{count} answers have an assumed size: figures of bytes are no measurements"));
+                .push(format!("{count} responses have an assumed size, so byte counts are not measured"));
         }
         let (dynamic, requests) = (self.coverage.dynamic_requests() as f64, self.coverage.requests as f64);
         if dynamic > DYNAMIC_FRACTION_MAX * requests {

@@ -55,7 +55,7 @@ pub enum SelectionError {
 }
 
 impl Selection {
-    pub fn takes(&self, entry: &Entry<'_>) -> bool {
+    pub fn selects(&self, entry: &Entry<'_>) -> bool {
         let any = |patterns: &[Pattern], text: &[u8]| {
             patterns.is_empty() || patterns.iter().any(|pattern| pattern.0.is_match(text))
         };
@@ -151,44 +151,44 @@ mod tests {
     const LINE: &[u8] =
         br#"10.0.0.7 - - [10/Oct/2000:13:55:36 -0700] "GET http://old.test/img/a.gif?x HTTP/1.0" 404 5"#;
 
-    fn takes(change: impl FnOnce(&mut Selection)) -> bool {
+    fn selects(change: impl FnOnce(&mut Selection)) -> bool {
         let mut selection = Selection::default();
         change(&mut selection);
-        selection.takes(&clf::parse(LINE).unwrap())
+        selection.selects(&clf::parse(LINE).unwrap())
     }
 
     #[test]
     fn every_criterion_can_refuse() {
-        assert!(takes(|_| {}));
+        assert!(selects(|_| {}));
         let check = |text: &str, expected| {
             let range = statuses(text).unwrap();
-            assert_eq!(takes(|selection| selection.statuses = vec![range]), expected, "{text}");
+            assert_eq!(selects(|selection| selection.statuses = vec![range]), expected, "{text}");
         };
         check("404", true);
         check("4xx", true);
         check("400-403", false);
         check("2xx", false);
-        assert!(takes(|selection| selection.methods = vec!["POST".into(), "GET".into()]));
-        assert!(!takes(|selection| selection.methods = vec!["POST".into()]));
+        assert!(selects(|selection| selection.methods = vec!["POST".into(), "GET".into()]));
+        assert!(!selects(|selection| selection.methods = vec!["POST".into()]));
         let check = |text: &str, expected| {
             let pattern = Pattern::new(text).unwrap();
-            assert_eq!(takes(|selection| selection.paths = vec![pattern]), expected, "{text}");
+            assert_eq!(selects(|selection| selection.paths = vec![pattern]), expected, "{text}");
         };
         check("/img/*", true);
         check("/img/?.gif*", true);
         check("/img", false);
         check(r"~\.(gif|png)", true);
         check(r"~^a", false);
-        assert!(takes(|selection| selection.hosts = vec![Pattern::new("*.test").unwrap()]));
-        assert!(!takes(|selection| selection.clients = vec![Pattern::new("10.0.1.*").unwrap()]));
+        assert!(selects(|selection| selection.hosts = vec![Pattern::new("*.test").unwrap()]));
+        assert!(!selects(|selection| selection.clients = vec![Pattern::new("10.0.1.*").unwrap()]));
     }
 
     #[test]
     fn windows_are_of_the_logs_own_clock_unless_they_have_a_zone() {
         let check = |text: &str, expected: bool| {
             let from = Bound::new(text).unwrap();
-            assert_eq!(takes(|selection| selection.from = Some(from)), expected, "from {text}");
-            assert_eq!(takes(|selection| selection.to = Some(from)), !expected, "to {text}");
+            assert_eq!(selects(|selection| selection.from = Some(from)), expected, "from {text}");
+            assert_eq!(selects(|selection| selection.to = Some(from)), !expected, "to {text}");
         };
         check("2000-10-10T13:55:36", true);
         check("2000-10-10T13:55:36.5", false);

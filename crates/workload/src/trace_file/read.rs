@@ -105,7 +105,7 @@ impl<R: Read> TraceReader<R> {
                 at_most("the offset of a request", request.offset_ns, TIME_NS_MAX)?;
                 if request.document >= self.head.documents {
                     return Err(TraceFileError::Inconsistent(
-                        "a request is for a document that is not there",
+                        "a request refers to a document that does not exist",
                     ));
                 }
                 if request.offset_ns < before_ns {

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::{Head, MAGIC, MAGIC_WITH_TIMES, times};
-use crate::request_times::RequestTimes;
+use super::{Head, MAGIC, MAGIC_WITH_TIMES};
+use crate::request_times::{Distribution, PathTimes, RequestTimes, Times};
 use crate::trace::{Document, Request, Trace};
 
 /// Writes exactly the documents, sessions and requests that its head announces, in this order.
@@ -26,7 +26,7 @@ impl<W: Write> TraceWriter<W> {
             writer.write_all(&count.to_le_bytes())?;
         }
         if let Some(times) = times {
-            times::write(&mut writer, times)?;
+            write_request_times(&mut writer, times)?;
         }
         Ok(TraceWriter { writer })
     }
@@ -68,5 +68,31 @@ impl Trace {
             writer.session(session.start_ns, self.requests_of(session))?;
         }
         writer.finish()
+    }
+}
+
+/// Writes request durations; `read` is its counterpart.
+fn write_request_times(writer: &mut impl Write, times: &RequestTimes) -> io::Result<()> {
+    writer.write_all(&(times.paths.len() as u32).to_le_bytes())?;
+    write_times(writer, &times.all)?;
+    for PathTimes { path, host, times } in &times.paths {
+        writer.write_all(&(host.len() as u16).to_le_bytes())?;
+        writer.write_all(&(path.len() as u32).to_le_bytes())?;
+        writer.write_all(host.as_bytes())?;
+        writer.write_all(path.as_bytes())?;
+        write_times(writer, times)?;
+    }
+    Ok(())
+}
+
+fn write_times(writer: &mut impl Write, times: &Times) -> io::Result<()> {
+    write_distribution(writer, times.request_time_seconds.as_ref())?;
+    write_distribution(writer, times.upstream_time_seconds.as_ref())
+}
+
+fn write_distribution(writer: &mut impl Write, found: Option<&Distribution>) -> io::Result<()> {
+    match found {
+        Some(found) => found.numbers().iter().try_for_each(|number| writer.write_all(&number.to_le_bytes())),
+        None => writer.write_all(&0_u64.to_le_bytes()),
     }
 }

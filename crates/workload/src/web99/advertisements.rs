@@ -7,7 +7,7 @@ use super::requests::Visitor;
 
 /// Advertisements of a site.
 pub const ADVERTISEMENTS: u32 = 360;
-/// What a visitor and an audience have in common must weigh so much.
+/// The minimum weight of a match between a visitor and an audience.
 const WEIGHT_MIN: u32 = 3;
 /// The groups that visitors and audiences belong to, as bits, and what each weighs where both are in one.
 const GROUPS: [(u32, u32); 5] = [(GENDER, 1), (AGE, 2), (REGION, 2), (INTEREST, 3), (SECOND_INTEREST, 2)];
@@ -23,7 +23,7 @@ const EXPIRED_EACH: u32 = 50;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shown {
     pub advertisement: u32,
-    /// What its audience and the visitor have in common; too little if no advertisement fits.
+    /// The weight of the match between audience and visitor; below the minimum if no advertisement matches.
     pub weight: u32,
     pub is_expired: bool,
 }

@@ -6,7 +6,7 @@ use super::requests::{FileName, SHOWN_COOKIE, VISITOR_COOKIE, Visitor};
 /// Bytes of each record of the log, so that the number of records is known from its length.
 pub const RECORD_BYTES: usize = 128;
 
-/// Who answers, and for whom: a page says so.
+/// The server and the client that a page names.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting<'a> {
     pub software: &'a str,

@@ -28,7 +28,7 @@ impl Kind {
         (Kind::Post, 0.30 * 0.16),
     ];
 
-    /// What results are shown by.
+    /// The name in results.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Static => "static GET",
@@ -93,9 +93,9 @@ impl Visitor {
     }
 }
 
-/// What a dynamic request asks for.
+/// A dynamic request of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum DynamicRequest {
     Page(FileName),
     CustomAdvertisement(FileName, Visitor),
     Post {
@@ -109,18 +109,18 @@ pub enum Asked {
     NewLog,
 }
 
-impl Asked {
+impl DynamicRequest {
     /// Reads a request; `None` if it makes no sense.
-    pub fn parse(method: &str, query: &str, cookies: &str, body: &str) -> Option<Asked> {
+    pub fn parse(method: &str, query: &str, cookies: &str, body: &str) -> Option<DynamicRequest> {
         match (method, query) {
-            ("GET", "command/Fetch") => return Some(Asked::Log),
-            ("GET" | "POST", "command/Reset") => return Some(Asked::NewLog),
+            ("GET", "command/Fetch") => return Some(DynamicRequest::Log),
+            ("GET" | "POST", "command/Reset") => return Some(DynamicRequest::NewLog),
             ("GET", path) => {
                 let file = FileName::parse(path)?;
                 if cookies.is_empty() {
-                    return Some(Asked::Page(file));
+                    return Some(DynamicRequest::Page(file));
                 }
-                return Some(Asked::CustomAdvertisement(file, Visitor::parse(cookies)?));
+                return Some(DynamicRequest::CustomAdvertisement(file, Visitor::parse(cookies)?));
             }
             ("POST", "") => {}
             _ => return None,
@@ -130,7 +130,7 @@ impl Asked {
         };
         let file = FileName { directory: field("dir")?, class: field("class")?, file: field("num")? };
         let file = FileName::parse(&file.to_string())?;
-        Some(Asked::Post { file, client: field("client")?, visitor: Visitor::parse(cookies)? })
+        Some(DynamicRequest::Post { file, client: field("client")?, visitor: Visitor::parse(cookies)? })
     }
 }
 
@@ -174,13 +174,16 @@ mod tests {
         let visitor = Visitor { user: 10_012, last: 359 };
         let path = "/file_set/dir00012/class1_3";
         let cookie = "a=b; visitor=user=10012&last=359";
-        assert_eq!(Asked::parse("GET", path, "", ""), Some(Asked::Page(file)));
-        assert_eq!(Asked::parse("GET", path, cookie, ""), Some(Asked::CustomAdvertisement(file, visitor)));
+        assert_eq!(DynamicRequest::parse("GET", path, "", ""), Some(DynamicRequest::Page(file)));
+        assert_eq!(
+            DynamicRequest::parse("GET", path, cookie, ""),
+            Some(DynamicRequest::CustomAdvertisement(file, visitor))
+        );
         let body = "urlroot=/file_set&dir=00012&class=1&num=3&client=0000017";
-        let posted = Asked::Post { file, client: 17, visitor };
-        assert_eq!(Asked::parse("POST", "", cookie, body), Some(posted));
-        assert_eq!(Asked::parse("GET", "command/Fetch", "", ""), Some(Asked::Log));
-        assert_eq!(Asked::parse("POST", "command/Reset", "", ""), Some(Asked::NewLog));
+        let posted = DynamicRequest::Post { file, client: 17, visitor };
+        assert_eq!(DynamicRequest::parse("POST", "", cookie, body), Some(posted));
+        assert_eq!(DynamicRequest::parse("GET", "command/Fetch", "", ""), Some(DynamicRequest::Log));
+        assert_eq!(DynamicRequest::parse("POST", "command/Reset", "", ""), Some(DynamicRequest::NewLog));
         for (method, query, cookies, body) in [
             ("GET", "", "", ""),
             ("GET", path, "visitor=", ""),
@@ -190,7 +193,11 @@ mod tests {
             ("POST", path, cookie, body),
             ("PUT", path, "", ""),
         ] {
-            assert_eq!(Asked::parse(method, query, cookies, body), None, "{method} {query} {cookies} {body}");
+            assert_eq!(
+                DynamicRequest::parse(method, query, cookies, body),
+                None,
+                "{method} {query} {cookies} {body}"
+            );
         }
     }
 }

@@ -242,10 +242,10 @@ fn formats_that_cannot_be_are_refused_with_a_cure() {
         let error: FormatError = Format::new(format, &json_fields).unwrap_err();
         assert!(error.to_string().contains(expected) && !error.hint().is_empty(), "{error}");
     };
-    check("iis", &[], "there is no log format");
-    check("%h %l", &[], "says nothing of the time");
-    check("$time_local $request", &[], "says nothing of the status");
-    check("%t %s %b", &[], "says nothing of the request");
+    check("iis", &[], "unknown log format");
+    check("%h %l", &[], "has no field for the time");
+    check("$time_local $request", &[], "has no field for the status");
+    check("%t %s %b", &[], "has no field for the request");
     check("%h%l %t %s %r", &[], "nothing between them");
     check("%{Host i", &[], "no } after {");
     check("%t %", &[], "no letter after %");

@@ -119,8 +119,8 @@ fn what_is_wrong_with_a_file_is_said() {
     check(48, &[0xff], "not UTF-8");
     check(56, &[0xff], "the start of a session");
     check(57, &0_u32.to_le_bytes(), "do not add up");
-    check(69, &1_u32.to_le_bytes(), "a document that is not there");
-    check(good.len(), b"x", "goes on");
+    check(69, &1_u32.to_le_bytes(), "a document that does not exist");
+    check(good.len(), b"x", "has data after");
     let cut = Trace::read(&good[..good.len() - 1]).unwrap_err().to_string();
     assert!(cut.contains("ends in the middle of its requests"), "{cut}");
 }

@@ -22,7 +22,7 @@ proptest! {
             number += u32::from(REPLY_PARTS[part].starts_with("RTSP/"));
             bytes.extend(REPLY_PARTS[part].replace("CSEQ", &number.to_string()).into_bytes());
         }
-        viewer::dialogue(&bytes);
+        viewer::client(&bytes);
     }
 }
 

@@ -19,9 +19,9 @@ fn start(count: usize, queue_max: usize) -> (tempfile::TempDir, Helpers) {
     (root, Helpers::start(HelperKind::Processes, &origin, count, queue_max).unwrap())
 }
 
-fn keeper(helpers: &Helpers) -> Pid {
+fn fork_server(helpers: &Helpers) -> Pid {
     match &helpers.0 {
-        Pool::Processes(pool) => pool.keeper.pid(),
+        Pool::Processes(pool) => pool.fork_server.pid(),
         Pool::Threads(_) => unreachable!("these tests are about processes"),
     }
 }
@@ -34,18 +34,18 @@ fn status(pid: i32) -> Option<(String, char, i32)> {
     Some((name.to_owned(), fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
-fn alive(keeper: Pid) -> Vec<Pid> {
+fn alive(fork_server: Pid) -> Vec<Pid> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let is_helper = |pid: &i32| {
-        let is_it = |(name, _, parent)| name == "sojourn-helper" && parent == keeper.as_raw_pid();
+        let is_it = |(name, _, parent)| name == "sojourn-helper" && parent == fork_server.as_raw_pid();
         status(*pid).is_some_and(is_it)
     };
     processes.filter(is_helper).filter_map(Pid::from_raw).collect()
 }
 
 fn only_helper(helpers: &Helpers) -> Pid {
-    let alive = alive(keeper(helpers));
+    let alive = alive(fork_server(helpers));
     assert_eq!(alive.len(), 1);
     alive[0]
 }
@@ -94,15 +94,15 @@ fn a_job_outlives_its_helper() {
 }
 
 #[test]
-fn a_job_outlives_the_keeper() {
+fn a_job_outlives_the_fork_server() {
     let (_root, mut helpers) = start(1, 8);
-    let (first, helper) = (keeper(&helpers), only_helper(&helpers));
+    let (first, helper) = (fork_server(&helpers), only_helper(&helpers));
     kill_process(first, Signal::KILL).unwrap();
     assert_eq!(opened(&mut helpers, "/a").size, 5);
     kill_process(helper, Signal::KILL).unwrap();
     assert_eq!(opened(&mut helpers, "/a").size, 5);
-    assert_ne!(keeper(&helpers), first);
-    assert_eq!(only_helper(&helpers), alive(keeper(&helpers))[0]);
+    assert_ne!(fork_server(&helpers), first);
+    assert_eq!(only_helper(&helpers), alive(fork_server(&helpers))[0]);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_job_that_loses_every_helper_fails() {
     let begun = Instant::now();
     while outcomes.is_empty() {
         assert!(begun.elapsed() < DEADLINE, "it is tried for ever");
-        for helper in alive(keeper(&helpers)) {
+        for helper in alive(fork_server(&helpers)) {
             let _ = kill_process(helper, Signal::KILL);
         }
         helpers.collect(&mut outcomes);
@@ -137,7 +137,7 @@ fn descriptors_of_the_server_stay_its_own() {
     let range = FileRange { document, offset: 0, length: 300_000, into_memory: false };
     helpers.submit(1, Job::Load(range)).unwrap();
     collect(&mut helpers, 1);
-    for process in [keeper(&helpers), only_helper(&helpers)] {
+    for process in [fork_server(&helpers), only_helper(&helpers)] {
         let count = fs::read_dir(format!("/proc/{}/fd", process.as_raw_pid())).unwrap().count();
         assert_eq!(count, 2, "a socket and the root");
     }
@@ -147,13 +147,13 @@ fn descriptors_of_the_server_stay_its_own() {
 fn dropping_the_pool_ends_the_processes() {
     let (_root, mut helpers) = start(2, 8);
     opened(&mut helpers, "/a");
-    let (keeper, helper) = (keeper(&helpers), only_helper(&helpers));
+    let (fork_server, helper) = (fork_server(&helpers), only_helper(&helpers));
     // A SIGINT from the terminal does not stop helpers.
     kill_process(helper, Signal::INT).unwrap();
-    kill_process(keeper, Signal::TERM).unwrap();
+    kill_process(fork_server, Signal::TERM).unwrap();
     assert_eq!(opened(&mut helpers, "/a").size, 5);
     assert_eq!(helpers.counts().helpers_lost, 0);
     drop(helpers);
-    await_end(keeper);
+    await_end(fork_server);
     await_end(helper);
 }

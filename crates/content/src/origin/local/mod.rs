@@ -69,7 +69,7 @@ impl Directory {
         match self.look_up(path, BlockingMode::Disk) {
             Ok(Target::File { file, stat, name, .. }) => {
                 each(&file, &stat);
-                let looks = self.looks_for_copies(name.as_bytes());
+                let looks = self.uses_precompressed(name.as_bytes());
                 for coding in Coding::ALL.iter().filter(|_| looks) {
                     let copy =
                         self.open_copy(name.as_bytes(), &Identity::of(&stat), *coding, BlockingMode::Disk);
@@ -146,8 +146,8 @@ impl Directory {
         Ok(is_copy(&stat, original).then_some((file, name, stat)))
     }
 
-    fn looks_for_copies(&self, path: &[u8]) -> bool {
-        self.rules.precompressed.looks(self.rules.media_types.bare(path))
+    fn uses_precompressed(&self, path: &[u8]) -> bool {
+        self.rules.precompressed.applies_to(self.rules.media_types.bare(path))
     }
 
     fn find(&self, path: &SitePath<'_>, mode: BlockingMode) -> Result<Found, Errno> {
@@ -182,7 +182,7 @@ impl Directory {
 
     fn with_copies(&self, document: Document, mode: BlockingMode) -> Result<Arc<Document>, Errno> {
         let mut copies = Vec::new();
-        if self.looks_for_copies(&document.file_path) {
+        if self.uses_precompressed(&document.file_path) {
             for coding in Coding::ALL {
                 let copy = self.open_copy(&document.file_path, &document.identity, *coding, mode)?;
                 copies.extend(copy.map(|(file, name, stat)| {
@@ -202,7 +202,7 @@ impl Directory {
             let known = document.variants.iter().find(|copy| copy.coding == Some(*coding));
             stat.map(|stat| Identity::of(&stat)) == known.map(|copy| copy.identity)
         };
-        !self.looks_for_copies(&document.file_path) || Coding::ALL.iter().all(is_there)
+        !self.uses_precompressed(&document.file_path) || Coding::ALL.iter().all(is_there)
     }
 
     /// Returns true if the index file number `position` is still the first one that exists in the directory.

@@ -38,9 +38,9 @@ pub fn page(listing: &Listing) -> String {
     }
     page.push_str("</tbody>\n</table>\n");
     if listing.is_truncated {
-        let _ = writeln!(page, "<p>There are more: only {ENTRIES_MAX} entries are shown.</p>");
+        let _ = writeln!(page, "<p>Only the first {ENTRIES_MAX} entries are shown.</p>");
     } else if listing.entries.is_empty() {
-        page.push_str("<p>Nothing is here.</p>\n");
+        page.push_str("<p>This directory is empty.</p>\n");
     }
     page.push_str("</body>\n</html>\n");
     page
@@ -139,6 +139,6 @@ mod tests {
             "<a href=\"a%26b%20%3Ci%3E%22%27%1B%3A%3F%23%25.html\">a&amp;b &lt;i&gt;&quot;&#39;\u{fffd}:?#%.html</a>"
         ));
         assert!(page.contains("<h1>/&lt;x&gt;/</h1>") && page.contains(">2026-11-22 03:15<"));
-        assert!(page.contains("only 10000 entries are shown") && page.contains("href=\"../\""));
+        assert!(page.contains("Only the first 10000 entries are shown") && page.contains("href=\"../\""));
     }
 }

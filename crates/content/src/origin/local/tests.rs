@@ -248,7 +248,7 @@ fn a_listing_has_a_limit() {
         File::create(outer.path().join(format!("site/loop/{number}"))).unwrap();
     }
     let page = document(&directory, "/loop/");
-    assert!(text(&directory, &page).contains("only 10000 entries are shown"));
+    assert!(text(&directory, &page).contains("Only the first 10000 entries are shown"));
     let listed: serde_json::Value = serde_json::from_str(&text(&directory, &page.variants[0])).unwrap();
     assert_eq!(listed["entries"].as_array().unwrap().len(), listing::ENTRIES_MAX);
     assert_eq!(listed["is_truncated"], true);

@@ -10,7 +10,7 @@ use sojourn_load::{
 };
 use sojourn_measure::Nanos;
 
-use crate::load::common::{Format, bit_rate};
+use crate::load::generator::{Format, bit_rate};
 use crate::text_file;
 
 /// Load a streaming server: viewers of films, by RTSP or HLS, judged as a player would judge them.
@@ -144,8 +144,8 @@ pub struct Options {
 }
 
 const VIEWERS: &str = "Viewers";
-const QUALITY: &str = "What a good stream is";
-const MACHINE: &str = "The machine";
+const QUALITY: &str = "Quality limits";
+const MACHINE: &str = "Machine";
 const OUTPUT: &str = "Output";
 /// The most films; there cannot be more viewers.
 const FILMS_MAX: usize = 1_000_000;
@@ -162,12 +162,12 @@ impl Options {
         let transport = self.transport(&films)?;
         ensure!(
             self.slow == 0.0 || transport != Transport::Udp,
-            "by UDP nobody notices who reads slowly: --slow needs --transport tcp"
+            "--slow needs --transport tcp: over UDP a server cannot notice a slow reader"
         );
-        ensure!(self.duration > Nanos::ZERO, "the duration must be longer than nothing");
+        ensure!(self.duration > Nanos::ZERO, "the duration must be above 0 s");
         ensure!(
             self.buffer >= self.prebuffer,
-            "a player cannot begin with more media than it ever has: raise --buffer"
+            "a player cannot start with more media than fits its buffer: raise --buffer"
         );
         Ok(StreamPlan {
             films,
@@ -201,9 +201,12 @@ impl Options {
 
     fn transport(&self, films: &[Film]) -> anyhow::Result<Transport> {
         let by_hls = films.iter().filter(|film| film.is_hls()).count();
-        ensure!(by_hls == 0 || by_hls == films.len(), "films by RTSP and by HLS are played by a run each");
+        ensure!(by_hls == 0 || by_hls == films.len(), "a run plays films by RTSP or by HLS, not both");
         ensure!(!self.hls || by_hls > 0, "--hls plays http:// URLs");
-        ensure!(by_hls == 0 || self.transport.is_none(), "HLS comes by HTTP: leave out --transport");
+        ensure!(
+            by_hls == 0 || self.transport.is_none(),
+            "--transport applies to RTSP only: leave it out for HLS"
+        );
         Ok(match self.transport {
             _ if by_hls > 0 => Transport::Http,
             None | Some(TransportName::Udp) => Transport::Udp,
@@ -229,7 +232,7 @@ impl Options {
         let films: Vec<Film> =
             lines.take(FILMS_MAX).map(|line| Film::resolve(&url(line))).collect::<Result<_, _>>()?;
         if films.is_empty() {
-            bail!("{} names no film: write a URL or a path in each line", path.display());
+            bail!("{} contains no films: write one URL or path per line", path.display());
         }
         Ok(films)
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{
-    super::text::{number, write_doubts, write_row, write_times_head},
+    super::text::{number, write_row, write_times_head, write_warnings},
     StreamResult,
 };
 
@@ -72,7 +72,7 @@ pub fn write_text(output: &mut impl Write, result: &StreamResult) -> io::Result<
         percent(generator.cpu_fraction),
         generator.arrival_clock
     )?;
-    write_doubts(output, &generator.reasons, &report.warnings)
+    write_warnings(output, &generator.reasons, &report.warnings)
 }
 
 fn write_media(output: &mut impl Write, result: &StreamResult) -> io::Result<()> {

@@ -15,7 +15,7 @@ use super::content_values::{self as values, ByExtension, ErrorPage, Field, Media
 
 /// The options of one directory.
 #[derive(clap::Args, Clone, Debug, Default)]
-#[command(next_help_heading = "What is served")]
+#[command(next_help_heading = "Content")]
 pub struct ContentOptions {
     /// Index file of a directory; repeatable, the first that exists is used [default: index.html]
     #[arg(long, value_name = "NAME", value_parser = values::index)]

@@ -75,7 +75,7 @@ pub fn index(text: &str) -> Result<String, String> {
 pub fn media_type(text: &str) -> Result<MediaType, String> {
     let (left, media_type) = text.split_once('=').ok_or("expected EXT=TYPE, as in wasm=application/wasm")?;
     if !is_media_type(media_type) {
-        return Err(format!("{media_type:?} is no media type, such as text/plain"));
+        return Err(format!("{media_type:?} is not a media type such as text/plain"));
     }
     Ok(MediaType { extension: extension(left)?, media_type: media_type.to_owned() })
 }
@@ -91,7 +91,7 @@ pub fn field(text: &str) -> Result<Field, String> {
     let (name, value) = text.split_once(':').ok_or("expected 'Name: value'")?;
     let value = value.trim_matches([' ', '\t']);
     if name.is_empty() || !name.bytes().all(is_token) {
-        return Err(format!("{name:?} is no name of a field"));
+        return Err(format!("{name:?} is not a field name"));
     }
     if let Some((_, whose)) = RESERVED.iter().find(|(reserved, _)| name.eq_ignore_ascii_case(reserved)) {
         return Err(format!("{name} is {whose}"));
@@ -110,7 +110,7 @@ pub fn cache_control(text: &str) -> Result<ByExtension, String> {
         _ => (Vec::new(), text),
     };
     if value.is_empty() {
-        return Err("Cache-Control has a value, such as max-age=3600".to_owned());
+        return Err("Cache-Control needs a value such as max-age=3600".to_owned());
     }
     is_value(value)?;
     Ok(ByExtension { extensions, value: value.to_owned() })
@@ -120,14 +120,14 @@ pub fn cache_control(text: &str) -> Result<ByExtension, String> {
 pub fn error_page(text: &str) -> Result<ErrorPage, String> {
     let (code, target) = text.split_once('=').ok_or("expected STATUS=/PATH, as in 404=/404.html")?;
     let status = STATUSES.iter().find(|status| status.code().to_string() == code);
-    let status = *status.ok_or(format!("{code:?} has no page: use 403, 404, 500 or 503"))?;
+    let status = *status.ok_or(format!("{code:?} cannot have an error page: use 403, 404, 500 or 503"))?;
     Ok(ErrorPage { status, path: path(target)? })
 }
 
 /// Parses a path in the site that names a file.
 pub fn path(text: &str) -> Result<SitePath<'static>, String> {
     let path = SitePath::decode(text.as_bytes()).map_err(|error| error.to_string())?.into_owned();
-    if path.is_directory() { Err("a directory is no document".to_owned()) } else { Ok(path) }
+    if path.is_directory() { Err("a directory is not a document".to_owned()) } else { Ok(path) }
 }
 
 /// Parses a name or address.
@@ -135,9 +135,7 @@ pub fn host_name(text: &str) -> Result<String, String> {
     if host::is_name(text) {
         return Ok(text.to_owned());
     }
-    Err(format!(
-        "{text:?} is no name of a host: use example.org, *.example.org or an address, without a port"
-    ))
+    Err(format!("{text:?} is not a host name: use example.org, *.example.org or an address, without a port"))
 }
 
 /// Parses `NAME,NAME=DIR`, or a TOML table in braces.
@@ -158,7 +156,7 @@ fn is_directives(list: &str) -> bool {
 fn extension(text: &str) -> Result<String, String> {
     let bare = text.trim().trim_start_matches('.').to_ascii_lowercase();
     let is_one = (1..=EXTENSION_BYTES_MAX).contains(&bare.len()) && !bare.contains(['/', '.', '\0']);
-    if is_one { Ok(bare) } else { Err(format!("{text:?} is no extension of a file name, such as html")) }
+    if is_one { Ok(bare) } else { Err(format!("{text:?} is not a file extension such as html")) }
 }
 
 fn is_value(value: &str) -> Result<(), String> {
@@ -168,7 +166,7 @@ fn is_value(value: &str) -> Result<(), String> {
     if value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte)) {
         return Ok(());
     }
-    Err("the value has a character that no field may have".to_owned())
+    Err("the value contains a character that is not allowed in fields".to_owned())
 }
 
 #[cfg(test)]
@@ -233,7 +231,7 @@ mod tests {
         assert_eq!((long.error_page[0].status, &*long.header[0].value), (Status::NotFound, "b"));
         for (bad, said) in [
             ("a.example", "expected NAME=DIR"),
-            ("a:80=/srv", "no name of a host"),
+            ("a:80=/srv", "not a host name"),
             ("{ root = \"/srv\" }", "--names"),
             ("{ names = [\"a\"], root = \"/srv\", listen = \"x\" }", "listen"),
             ("{ names = [\"a\"], root = ", ""),

@@ -9,24 +9,20 @@ pub mod content;
 pub mod content_values;
 pub mod limit;
 pub mod listen;
-pub mod log;
 mod organisation;
 pub mod process;
 pub mod route;
 pub mod routes;
-pub mod tls;
 pub mod upstream;
 pub mod values;
 
 use cache::CacheOptions;
 use content::{ContentOptions, HostOptions};
 use limit::LimitOptions;
-use listen::ListenOptions;
-use log::LogOptions;
+use listen::{ListenOptions, TlsOptions};
 use organisation::OrganisationOptions;
-use process::ProcessOptions;
+use process::{LogOptions, ProcessOptions};
 use routes::RouteOptions;
-use tls::TlsOptions;
 use upstream::UpstreamOptions;
 
 /// Serve the files below a directory.

@@ -10,7 +10,7 @@ use super::values::duration;
 
 /// Processes, threads, helpers, cores.
 #[derive(clap::Args)]
-#[command(next_help_heading = "Organisation")]
+#[command(next_help_heading = "Architecture")]
 pub struct OrganisationOptions {
     /// The server architecture
     #[arg(long, default_value = "amped", value_parser = architectures())]

@@ -31,7 +31,7 @@ pub struct RouteValue {
     pub target: Target,
 }
 
-/// What answers.
+/// The answer of a route.
 #[derive(Clone, Debug)]
 pub enum Target {
     Files,
@@ -105,9 +105,9 @@ impl Table {
         .collect();
         let [chosen] = chosen[..] else {
             return Err(match chosen.len() {
-                0 => "what answers? one of files = true, upstream, app = true, cgi, redirect, answer"
+                0 => "the route has no answer: add one of files = true, upstream, app = true, cgi, redirect, answer"
                     .to_owned(),
-                _ => format!("one thing answers, not {}", chosen.join(" and ")),
+                _ => format!("a route has only one answer, not {}", chosen.join(" and ")),
             });
         };
         self.has_only_what_concerns(chosen)?;
@@ -135,7 +135,7 @@ impl Table {
             ("variable", self.variable.is_some(), &speaks_cgi[..]),
         ] {
             if is_given && !kinds.contains(&chosen) {
-                return Err(format!("`{name}` means nothing beside `{chosen}`"));
+                return Err(format!("`{name}` has no effect beside `{chosen}`"));
             }
         }
         Ok(())
@@ -152,7 +152,7 @@ impl Table {
         let speaks_fastcgi = urls.iter().any(|url| url.scheme == Scheme::FastCgi);
         let is_told = self.root.is_some() || self.script.is_some() || self.index.is_some();
         if urls.is_empty() {
-            return Err("`upstream` is a URL, or a list of some".to_owned());
+            return Err("`upstream` is a URL or a list of URLs".to_owned());
         }
         if !speaks_fastcgi && (is_told || self.suffix.is_some() || self.variable.is_some()) {
             return Err(
@@ -166,7 +166,12 @@ impl Table {
         let of_pattern = match pattern {
             Pattern::Suffix(suffix) => String::from_utf8_lossy(suffix).into_owned(),
             Pattern::Below(_) => String::new(),
-            Pattern::Exact(_) => return Err("scripts are below a path, as /cgi-bin/, or *.cgi".to_owned()),
+            Pattern::Exact(_) => {
+                return Err(
+                    "the path of scripts ends in a slash, as /cgi-bin/, or is a suffix such as *.cgi"
+                        .to_owned(),
+                );
+            }
         };
         self.application("index.cgi", &of_pattern)
     }
@@ -182,7 +187,7 @@ impl Table {
             let is_name =
                 !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
             if !is_name || value.contains('\0') {
-                return Err(format!("{name:?} is no variable: its name has letters, digits and _ only"));
+                return Err(format!("{name:?} is not a variable name: use letters, digits and _ only"));
             }
         }
         Ok(Arc::new(Application {
@@ -209,7 +214,7 @@ impl Table {
     fn answer(&self) -> Result<Target, String> {
         let media_type = self.media_type.clone().unwrap_or_else(|| "text/plain".to_owned());
         if !is_media_type(&media_type) {
-            return Err(format!("{media_type:?} is no media type, such as text/plain"));
+            return Err(format!("{media_type:?} is not a media type such as text/plain"));
         }
         let body = self.answer.clone().unwrap_or_default().into_bytes();
         Ok(Target::Answer { status: self.status_among(&ANSWERS)?, media_type, body })
@@ -252,19 +257,19 @@ mod tests {
         };
         assert_eq!(redirection.status, Status::PermanentRedirect);
         for (bad, said) in [
-            ("{ path = \"a\", files = true }", "begins with a slash"),
-            ("{ path = \"/a\" }", "what answers?"),
+            ("{ path = \"a\", files = true }", "starts with a slash"),
+            ("{ path = \"/a\" }", "the route has no answer"),
             ("{ path = \"/a\", files = true, answer = \"\" }", "not files and answer"),
             ("{ path = \"/a\", answer = \"\", status = 201 }", "`status` is one of 200"),
-            ("{ path = \"/a\", files = true, root = \"/\" }", "`root` means nothing beside `files`"),
+            ("{ path = \"/a\", files = true, root = \"/\" }", "`root` has no effect beside `files`"),
             ("{ path = \"/a\", upstream = \"http://h\", script = \"/x\" }", "for fcgi://"),
-            ("{ path = \"/a\", upstream = \"h\" }", "an upstream looks like"),
-            ("{ path = \"/a\", upstream = [] }", "a list of some"),
-            ("{ path = \"/a\", cgi = \"/srv\" }", "scripts are below a path"),
+            ("{ path = \"/a\", upstream = \"h\" }", "write an upstream as"),
+            ("{ path = \"/a\", upstream = [] }", "a list of URLs"),
+            ("{ path = \"/a\", cgi = \"/srv\" }", "the path of scripts ends in a slash"),
             ("{ path = \"/a\", redirect = \"b\" }", "a path or a URL"),
             ("{ path = \"/a\", redirect = \"/\\n\" }", "a path or a URL"),
             ("{ path = \"/a\", app = true, root = \"x\" }", "absolute path"),
-            ("{ path = \"/a\", app = true, variable = { \"A-B\" = \"\" } }", "no variable"),
+            ("{ path = \"/a\", app = true, variable = { \"A-B\" = \"\" } }", "not a variable name"),
             ("{ path = \"/a\", fils = true }", "unknown field `fils`"),
             ("/a", ""),
         ] {

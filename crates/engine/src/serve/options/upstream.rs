@@ -117,7 +117,7 @@ impl UpstreamOptions {
     pub fn check_trust<'a>(&self, mut urls: impl Iterator<Item = &'a UpstreamUrl>) -> anyhow::Result<()> {
         ensure!(
             !self.trusts_somebody() || urls.any(|url| url.scheme == Scheme::Https),
-            "there is no upstream with TLS to trust\nhint: one looks like https://127.0.0.1:9443"
+            "no upstream uses TLS\nhint: write its URL as https://127.0.0.1:9443"
         );
         Ok(())
     }
@@ -138,7 +138,7 @@ impl UpstreamOptions {
             Ok(config) => Ok(Some(Arc::new(config))),
             Err(error) if self.trusts_somebody() => Err(error),
             Err(error) => {
-                eprintln!("warning: https goes through tunnels only: {error:#}");
+                eprintln!("warning: https URLs work through tunnels only: {error:#}");
                 Ok(None)
             }
         }
@@ -155,13 +155,11 @@ impl UpstreamOptions {
             None => Trust::System,
         };
         if trust == Trust::Anything {
-            eprintln!(
-                "warning: --upstream-insecure: upstreams may be anybody, their certificates are not looked at"
-            );
+            eprintln!("warning: --upstream-insecure: the certificates of upstreams are not verified");
         }
         client_config(&trust, remembered).map_err(|error| match error {
             TlsError::Authorities { from, why } => {
-                anyhow!("no authorities in {from}: {why}\nhint: give the upstreams' by --upstream-ca FILE")
+                anyhow!("no CA certificates in {from}: {why}\nhint: pass the upstreams' CA with --upstream-ca FILE")
             }
             other => anyhow!(other),
         })
@@ -175,11 +173,15 @@ fn resolve(
     application: &Arc<Application>,
 ) -> anyhow::Result<Upstream> {
     let addresses = addresses(url)?;
-    ensure!(!addresses.is_empty(), "the upstream {} has no address\nhint: give one", url.name);
+    ensure!(
+        !addresses.is_empty(),
+        "the host of the upstream {} has no address\nhint: check its DNS entry, or give an address",
+        url.name
+    );
     let tls = match config.filter(|_| url.scheme == Scheme::Https) {
         Some(config) => {
             let name = ServerName::try_from(url.host.clone()).map_err(|_| {
-                anyhow!("no certificate can be for the upstream {}\nhint: give a host name", url.host)
+                anyhow!("a certificate cannot cover the upstream name {}\nhint: use a host name", url.host)
             })?;
             Some(UpstreamTls { config: Arc::clone(config), name })
         }
@@ -207,7 +209,7 @@ fn addresses(url: &UpstreamUrl) -> anyhow::Result<Vec<Address>> {
         return Ok(vec![Address::Unix(socket.as_path().into())]);
     }
     let found = (url.host.as_str(), url.port).to_socket_addrs().map_err(|error| {
-        anyhow!("cannot find the upstream {}: {error}\nhint: check the name, or give an address", url.name)
+        anyhow!("cannot resolve the upstream {}: {error}\nhint: check the name, or give an address", url.name)
     })?;
     Ok(found.map(Address::Internet).collect())
 }
@@ -215,7 +217,7 @@ fn addresses(url: &UpstreamUrl) -> anyhow::Result<Vec<Address>> {
 /// Parses a path with an optional query, as in a request.
 fn health_path(text: &str) -> Result<String, String> {
     let is_target = text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
-    if is_target { Ok(text.to_owned()) } else { Err("a path looks like /health".to_owned()) }
+    if is_target { Ok(text.to_owned()) } else { Err("write a path such as /health".to_owned()) }
 }
 
 pub fn upstream(text: &str) -> Result<UpstreamUrl, UpstreamUrlError> {

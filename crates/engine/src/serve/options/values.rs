@@ -15,7 +15,7 @@ pub fn size(text: &str) -> Result<usize, String> {
         "GiB" => 30,
         unit => return Err(format!("unknown unit {unit:?}: use B, KiB, MiB or GiB")),
     };
-    let number: usize = digits.parse().map_err(|_| "a size looks like 128MiB".to_owned())?;
+    let number: usize = digits.parse().map_err(|_| "write a size such as 128MiB".to_owned())?;
     number.checked_mul(1 << shift).ok_or_else(|| "too large".to_owned())
 }
 

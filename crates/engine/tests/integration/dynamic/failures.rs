@@ -10,7 +10,7 @@ use serde_json::Value;
 use sojourn_server::Counter;
 
 use super::configured;
-use crate::engine::successor::Successor;
+use crate::engine::Successor;
 use crate::engine::{ENGINE, Server};
 
 const RESPONDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/integration/dynamic/responder.py");

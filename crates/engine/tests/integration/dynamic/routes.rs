@@ -8,7 +8,7 @@ use sojourn_testing::fixture;
 use sojourn_testing::upstream::Upstream;
 
 use super::{ask, body, configured};
-use crate::engine::successor::Successor;
+use crate::engine::Successor;
 use crate::engine::{ENGINE, get};
 
 const HELLO: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -74,7 +74,7 @@ fn mistakes_are_named_with_their_line() {
     let good = "root = \".\"\n[[route]]\npath = \"/a\"\nanswer = \"\"\n";
     check(
         &format!("{good}[[route]]\npath = \"/b\"\n"),
-        "5: invalid value '{ path = \"/b\" }' for '--route <TABLE>': route \"/b\": what answers?",
+        "5: invalid value '{ path = \"/b\" }' for '--route <TABLE>': route \"/b\": the route has no answer",
     );
     check(&format!("{good}\n[[route]]\npath = \"/b\"\nfils = true\n"), "6: invalid value");
     check(&format!("{good}[[route]]\npath = \"/b\"\nupstream = \"h\"\n"), "5: invalid value");

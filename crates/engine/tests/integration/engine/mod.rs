@@ -11,13 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use sojourn_server::{ALL, Architecture, Counter};
 use sojourn_testing::requests::Serving;
 pub use sojourn_testing::{Client, DEADLINE};
-use sojourn_testing::{fixture, rich_fixture};
-
-pub mod successor;
+use sojourn_testing::{fixture, rich_fixture, until};
 pub mod tls;
 
 /// The suffix of a TLS listener's address.
@@ -284,4 +282,35 @@ pub fn get(address: SocketAddr, path: &str) -> String {
     let mut client = Client::to(address);
     client.send(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes());
     String::from_utf8_lossy(&client.rest()).into_owned()
+}
+
+/// A process that has taken over from a server under test and is not the test's child. Dropping it ends the process.
+pub struct Successor(pub Pid);
+
+impl Successor {
+    /// Requests an upgrade of `server`; waits until the successor has taken over and `server` has ended.
+    pub fn of(server: &mut Server) -> Successor {
+        kill_process(server.pid(), Signal::USR2).unwrap();
+        let announced = || {
+            let said = server.said();
+            let rest = said.iter().find_map(|line| line.strip_prefix("process "))?;
+            Pid::from_raw(rest.split(' ').next()?.parse().ok()?)
+        };
+        let successor = Successor(until("a successor", announced));
+        until("its predecessor's end", || server.is_over().then_some(()));
+        successor
+    }
+
+    /// Ends the process.
+    pub fn stop(self) {
+        let process = self.0;
+        drop(self);
+        until("its end", || test_kill_process(process).is_err().then_some(()));
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, Signal::TERM);
+    }
 }

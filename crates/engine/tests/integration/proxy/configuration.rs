@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::engine::successor::Successor;
+use crate::engine::Successor;
 use crate::engine::{ENGINE, Server, get};
 use sojourn_testing::upstream::Upstream;
 

@@ -118,10 +118,10 @@ fn clients_go_on_without_it() {
             assert!(answer.ends_with("hello") && !answer.contains("; hit"), "{architecture}: {answer}");
         }
         server.wait_until(Counter::CacheDiskReadFailures, 1);
-        wait_until_said(&server, "does not answer", 1);
+        wait_until_said(&server, "does not respond", 1);
         assert!(get(&server, "/1").contains("; hit"), "from memory");
         drop(stopped);
-        wait_until_said(&server, "answers again", 1);
+        wait_until_said(&server, "responds again", 1);
         assert!(get(&server, "/3").contains("; hit"), "from disk");
         assert_eq!(server.stop().value(Counter::CacheDiskHits), 1);
     }
@@ -161,16 +161,16 @@ fn check_long_bodies(architecture: &str) {
     };
     assert!(client.rest().len() < LONG_BODY_BYTES, "{architecture}: read, it breaks off");
     server.wait_until(Counter::CacheDiskReadFailures, 1);
-    wait_until_said(&server, "does not answer", 1);
+    wait_until_said(&server, "does not respond", 1);
     drop(stopped);
-    wait_until_said(&server, "answers again", 1);
+    wait_until_said(&server, "responds again", 1);
 
     let stopped = Stopped::of(&server);
     assert!(get(&server, "/2").len() > LONG_BODY_BYTES, "{architecture}: written, it goes on without");
     server.wait_until(Counter::CacheDiskWriteFailures, 1);
-    wait_until_said(&server, "does not answer", 2);
+    wait_until_said(&server, "does not respond", 2);
     drop(stopped);
-    wait_until_said(&server, "answers again", 2);
+    wait_until_said(&server, "responds again", 2);
     assert!(get(&server, "/1").contains("; hit"), "{architecture}: it can still be read");
     server.stop();
 }

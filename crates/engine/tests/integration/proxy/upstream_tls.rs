@@ -127,13 +127,10 @@ fn an_end_without_a_goodbye_is_no_end_of_a_body() {
 #[test]
 fn mistakes_are_named() {
     for (flags, expected) in [
-        (
-            ["--upstream", "http://h", "--upstream-insecure"].as_slice(),
-            "there is no upstream with TLS to trust",
-        ),
+        (["--upstream", "http://h", "--upstream-insecure"].as_slice(), "no upstream uses TLS"),
         (
             &["--upstream", "https://localhost", "--upstream-ca", "/nowhere.pem"],
-            "no authorities in /nowhere.pem",
+            "no CA certificates in /nowhere.pem",
         ),
     ] {
         let output = Command::new(ENGINE).arg("proxy").args(flags).output().unwrap();

@@ -183,7 +183,7 @@ impl Run<'_> {
             && let Some(owner) = connection.owner
         {
             let head = connection.http.response.take_kept_head();
-            let was_shown = self.table.clients[owner].visitor.saw(&head);
+            let was_shown = self.table.clients[owner].visitor.read_shown(&head);
             failure = failure.or((!was_shown).then_some(Cause::ValueMissing));
         }
         self.recorder.answer(&connection.exchange, response, failure, at);

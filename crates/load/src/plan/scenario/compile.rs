@@ -32,7 +32,7 @@ const REPEAT_MAX: u32 = 1000;
 const REDIRECTS_ASKED_MAX: u32 = 100;
 
 /// What a scenario file refers to.
-pub struct Surroundings<'a> {
+pub struct ScenarioInputs<'a> {
     pub read_file: &'a dyn Fn(&str) -> Result<Vec<u8>, String>,
     pub environment: Environment<'a>,
     /// The shape of think times without a range.
@@ -47,17 +47,19 @@ pub enum ScenarioError {
     Request { name: String, what: String },
     #[error("{file}: {what}")]
     File { file: String, what: String },
-    #[error("there is no request: write [[request]], or [[flow]] with [[flow.request]]")]
+    #[error("the scenario has no requests: write [[request]], or [[flow]] with [[flow.request]]")]
     Empty,
     #[error("more than {REQUESTS_MAX} requests")]
     TooMany,
-    #[error("${{{0}}} has no value\nhint: a column of the users' file, [values] or a `take` gives it one")]
+    #[error(
+        "${{{0}}} is not defined\nhint: define it in [values], by a column of the users file, or by a `take`"
+    )]
     Undefined(String),
 }
 
 pub(super) struct Compiler<'a> {
     form: &'a Form<'a>,
-    surroundings: &'a Surroundings<'a>,
+    inputs: &'a ScenarioInputs<'a>,
     variables: Variables,
     defaults: &'a DefaultsTable,
     requests: Vec<ScenarioRequest>,
@@ -69,19 +71,19 @@ impl Scenario {
     pub fn parse(
         form: &Form<'_>,
         text: &str,
-        surroundings: &Surroundings<'_>,
+        inputs: &ScenarioInputs<'_>,
     ) -> Result<Scenario, ScenarioError> {
-        Scenario::compile(form, &read(text)?, surroundings, Vec::new())
+        Scenario::compile(form, &read(text)?, inputs, Vec::new())
     }
 
     /// Compiles a browser recording (HTTP Archive 1.2) to an iteration without a login.
     pub fn from_har(
         form: &Form<'_>,
         text: &str,
-        surroundings: &Surroundings<'_>,
+        inputs: &ScenarioInputs<'_>,
     ) -> Result<Scenario, ScenarioError> {
         let (file, warnings) = har::read(text, &form.target.host).map_err(ScenarioError::Form)?;
-        Scenario::compile(form, &file, surroundings, warnings)
+        Scenario::compile(form, &file, inputs, warnings)
     }
 
     /// Reads a scenario or a recording and says it in full: what was left to defaults, and its files by the names that
@@ -89,14 +91,14 @@ impl Scenario {
     pub fn in_full(
         form: &Form<'_>,
         text: &str,
-        surroundings: &Surroundings<'_>,
+        inputs: &ScenarioInputs<'_>,
         renamed: &dyn Fn(&str) -> String,
     ) -> Result<(ScenarioFile, Vec<String>), ScenarioError> {
         let (mut file, warnings) = match har::is_har(text) {
             true => har::read(text, &form.target.host).map_err(ScenarioError::Form)?,
             false => (read(text)?, Vec::new()),
         };
-        match Scenario::compile(form, &file, surroundings, Vec::new()) {
+        match Scenario::compile(form, &file, inputs, Vec::new()) {
             // The login alone is half a scenario.
             Ok(_) | Err(ScenarioError::Empty) => {}
             Err(error) => return Err(error),
@@ -109,7 +111,7 @@ impl Scenario {
     pub fn of_page(
         form: &Form<'_>,
         redirects: u32,
-        surroundings: &Surroundings<'_>,
+        inputs: &ScenarioInputs<'_>,
     ) -> Result<Scenario, ScenarioError> {
         let escaped = |text: &str| text.replace("${", "$${");
         // The URL itself is the page; there is nothing below it.
@@ -123,18 +125,18 @@ impl Scenario {
             ..RequestTable::default()
         };
         let file = ScenarioFile { request: vec![page], ..ScenarioFile::default() };
-        Scenario::compile(&Form { target: &root, ..form.clone() }, &file, surroundings, Vec::new())
+        Scenario::compile(&Form { target: &root, ..form.clone() }, &file, inputs, Vec::new())
     }
 
     fn compile(
         form: &Form<'_>,
         file: &ScenarioFile,
-        surroundings: &Surroundings<'_>,
+        inputs: &ScenarioInputs<'_>,
         warnings: Vec<String>,
     ) -> Result<Scenario, ScenarioError> {
         let mut compiler = Compiler {
             form,
-            surroundings,
+            inputs,
             variables: Variables::default(),
             defaults: &file.defaults,
             requests: Vec::new(),
@@ -207,11 +209,11 @@ fn read(text: &str) -> Result<ScenarioFile, ScenarioError> {
 
 impl Compiler<'_> {
     pub(super) fn template(&mut self, text: &str, place: Place) -> Result<Template, String> {
-        Template::parse(text, place, &mut self.variables, self.surroundings.environment)
+        Template::parse(text, place, &mut self.variables, self.inputs.environment)
     }
 
     pub(super) fn read(&self, file: &str) -> Result<Vec<u8>, String> {
-        let bytes = (self.surroundings.read_file)(file).map_err(|why| format!("{file}: {why}"))?;
+        let bytes = (self.inputs.read_file)(file).map_err(|why| format!("{file}: {why}"))?;
         match bytes.len() {
             0..=BODY_BYTES_MAX => Ok(bytes),
             _ => Err(format!("{file}: more than {} MiB", BODY_BYTES_MAX >> 20)),
@@ -227,7 +229,7 @@ impl Compiler<'_> {
 
     fn feeder(&self, file: &str) -> Result<Feeder, ScenarioError> {
         let wrong = |what: String| ScenarioError::File { file: file.to_owned(), what };
-        let bytes = (self.surroundings.read_file)(file).map_err(wrong)?;
+        let bytes = (self.inputs.read_file)(file).map_err(wrong)?;
         let text = String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8".to_owned()))?;
         Feeder::parse(&text).map_err(wrong)
     }
@@ -278,7 +280,7 @@ impl Compiler<'_> {
         let think = table.think.clone().or_else(|| self.defaults.think.clone());
         let (share, repeat) = (table.share.unwrap_or(1.0), table.repeat.unwrap_or(1));
         if !(0.0..=1.0).contains(&share) || !(1..=REPEAT_MAX).contains(&repeat) {
-            return Err(format!("share lies from 0 to 1, repeat from 1 to {REPEAT_MAX}"));
+            return Err(format!("share must be from 0 to 1, repeat from 1 to {REPEAT_MAX}"));
         }
         let form = Form { method, ..self.form.clone() };
         form.check().map_err(|error| error.to_string())?;
@@ -329,16 +331,16 @@ impl Compiler<'_> {
 
     fn url(&mut self, text: &str) -> Result<Template, String> {
         let url = self.template(text, Place::Url)?;
-        if url.begins_raw() {
+        if url.starts_raw() {
             return Ok(url);
         }
         if !text.starts_with('/') {
             return Err(format!(
-                "{text:?} is not a path that begins with a slash, nor a link as ${{next|raw}}"
+                "{text:?} is neither a path that starts with a slash nor a link such as ${{next|raw}}"
             ));
         }
         if text.contains('#') {
-            return Err(format!("{text:?}: a fragment is no part of a request"));
+            return Err(format!("{text:?}: a request has no fragment (#...)"));
         }
         let mut below = Template::default();
         below.push_bytes(self.form.target.base_path().as_bytes());
@@ -356,7 +358,7 @@ impl Compiler<'_> {
                 return Err("Cookie is set by the user's cookies".to_owned());
             }
             if value.contains(['\r', '\n', '\0']) {
-                return Err(format!("{value:?} cannot be a field's value"));
+                return Err(format!("{value:?} is not a valid field value"));
             }
             lines.push_bytes(format!("{name}: ").as_bytes());
             lines.append(self.template(value, Place::Field)?);
@@ -382,11 +384,11 @@ impl Compiler<'_> {
     fn think(&self, text: &str) -> Result<Distribution, String> {
         let parse = |text: &str| duration::parse(text.trim()).map_err(|error| error.to_string());
         let Some((least, most)) = text.split_once('-') else {
-            return Ok(Distribution { mean: parse(text)?, shape: self.surroundings.think_shape });
+            return Ok(Distribution { mean: parse(text)?, shape: self.inputs.think_shape });
         };
         let (least, most) = (parse(least)?, parse(most)?);
         if least > most {
-            return Err(format!("{text:?}: the shorter time comes first"));
+            return Err(format!("{text:?}: write the shorter time first"));
         }
         let mean = sojourn_measure::Nanos(least.0.midpoint(most.0));
         let least = if mean.0 == 0 { 1.0 } else { least.0 as f64 / mean.0 as f64 };

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// Of a text that is quoted.
+/// The most characters quoted from a text.
 const QUOTED_CHARACTERS_MAX: usize = 120;
 
 impl User {
@@ -24,7 +24,7 @@ impl User {
         answer: &Answer<'_>,
         cause: Cause,
     ) -> String {
-        let asked = self.asked();
+        let asked = self.last_request();
         let request = &scenario.requests[request as usize];
         let mut context = self.context();
         let wrong = match cause {
@@ -35,11 +35,11 @@ impl User {
             }
             Cause::ValueMissing => {
                 let missing = request.takes.iter().find(|take| take.value(answer, self.jar()).is_none());
-                missing.map(|take| format!("{} is not there to take", take.source.explained()))
+                missing.map(|take| format!("{} is missing, so nothing can be taken", take.source.explained()))
             }
-            Cause::TooManyRedirects => Some("redirected once more than is followed".to_owned()),
+            Cause::TooManyRedirects => Some("too many redirects".to_owned()),
             Cause::RedirectElsewhere => {
-                Some("the redirection leads to another server, port or scheme".to_owned())
+                Some("the redirect goes to another server, port or scheme".to_owned())
             }
             _ => None,
         };
@@ -56,7 +56,7 @@ impl Check {
         let mut text = |template: &Template| {
             let mut filled = Vec::new();
             let rendered = template.render(&mut filled, context);
-            rendered.map_or("a value that is not there".to_owned(), |()| format!("{:?}", quoted(&filled)))
+            rendered.map_or("a value that is not defined".to_owned(), |()| format!("{:?}", quoted(&filled)))
         };
         match self {
             Check::Contains(wanted) => format!("the body does not contain {}", text(wanted)),

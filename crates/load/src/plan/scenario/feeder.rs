@@ -37,7 +37,7 @@ impl Feeder {
             }
         }
         if rows.is_empty() {
-            Err("it has no row below the names".to_owned())
+            Err("it has no rows below the column names".to_owned())
         } else {
             Ok(Feeder { columns, rows })
         }
@@ -74,7 +74,12 @@ impl Lines<'_> {
         match self.rest.as_bytes().first() {
             None => {}
             Some(b'\n') => self.rest = &self.rest[1..],
-            Some(_) => return Err(format!("line {}: a value goes on behind its quotation mark", self.line)),
+            Some(_) => {
+                return Err(format!(
+                    "line {}: text follows the closing quotation mark of a value",
+                    self.line
+                ));
+            }
         }
         self.line += 1;
         Ok(Some(row))

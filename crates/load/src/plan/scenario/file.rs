@@ -16,7 +16,7 @@ pub struct ScenarioFile {
     /// Values that all requests can use, as `${name}`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, Scalar>,
-    /// What holds for every request that does not say otherwise.
+    /// Defaults of all requests.
     #[serde(default)]
     pub defaults: DefaultsTable,
     /// Made once by each user, before its first iteration. If one fails, the iteration ends, and the next begins with them.
@@ -56,7 +56,7 @@ pub struct UsersTable {
     pub under_way: bool,
 }
 
-/// What holds for every request that does not say otherwise.
+/// Defaults of all requests.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DefaultsTable {
@@ -92,7 +92,7 @@ pub struct FlowTable {
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestTable {
-    /// What its results are shown by; requests of the same name are counted together. By default the method and the path.
+    /// The name of its results; requests with the same name are counted together. By default the method and the path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Needed, or `targets`: the path and query, below the path of the loaded URL. With a value first, as `${next|raw}`, a link
@@ -143,7 +143,7 @@ pub struct RequestTable {
     /// The statuses that are expected: `200`, `"2xx"` or a list of them. By default 2xx, and without `redirects` also 3xx.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Statuses>,
-    /// What the content has to be like.
+    /// Checks of the content.
     #[serde(default)]
     pub check: CheckTable,
     /// Values taken from the answer, by the variable that they become.
@@ -157,7 +157,7 @@ pub struct RequestTable {
     pub optional: bool,
 }
 
-/// What the content of an answer has to be like.
+/// Checks of a response's content.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckTable {
@@ -213,7 +213,7 @@ pub struct PartTable {
     /// The file to upload, beside the scenario.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// What the file is called in the request; by default its name.
+    /// The file name in the request; by default the file's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
     /// The media type; of a file by default `application/octet-stream`.

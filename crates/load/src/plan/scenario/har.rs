@@ -119,7 +119,7 @@ pub fn read(text: &str, host: &str) -> Result<(ScenarioFile, Vec<String>), Strin
     let recorded = entries.first().filter(|_| !is_of_host).and_then(|(_, first)| host_of(&first.request.url));
     let host = match &recorded {
         Some(recorded) => {
-            warnings.push(format!("the recording is of {recorded}; its requests are made to {host}"));
+            warnings.push(format!("the recording is of {recorded}; its requests will go to {host}"));
             recorded.as_str()
         }
         None => host,

@@ -12,7 +12,6 @@ pub mod feeder;
 pub mod file;
 mod har;
 mod html;
-pub mod kept;
 mod targets;
 pub mod template;
 pub mod user;
@@ -33,14 +32,14 @@ use crate::{
             body::Body,
             feeder::Feeder,
             file::ScenarioFile,
-            kept::KeptUser,
             targets::Targets,
             template::Template,
+            user::KeptUser,
         },
     },
 };
 
-pub use compile::{ScenarioError, Surroundings};
+pub use compile::{ScenarioError, ScenarioInputs};
 pub use har::is_har;
 pub use template::GENERATED;
 
@@ -163,7 +162,7 @@ impl Scenario {
     }
 
     /// Adds users kept by an earlier run.
-    pub fn go_on(&mut self, kept: Vec<KeptUser>) {
+    pub fn resume_users(&mut self, kept: Vec<KeptUser>) {
         self.kept = kept;
     }
 

@@ -154,7 +154,7 @@ impl Template {
     }
 
     /// Returns true if it starts with an unencoded value.
-    pub fn begins_raw(&self) -> bool {
+    pub fn starts_raw(&self) -> bool {
         matches!(self.parts.first(), Some(Part::Value { is_raw: true, .. }))
     }
 
@@ -190,7 +190,7 @@ impl Template {
     fn push_value(&mut self, text: &str, place: Place, is_raw: bool) -> Result<(), String> {
         let mut encoded = Vec::new();
         write_value(text, place, is_raw, &mut encoded)
-            .map_err(|Unusable| format!("{text:?} cannot stand there"))?;
+            .map_err(|Unusable| format!("{text:?} is not allowed there"))?;
         self.push_bytes(&encoded);
         Ok(())
     }

@@ -6,15 +6,15 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{Scenario, Surroundings, answer::Answer, user::Next, user::User};
+use super::{Scenario, ScenarioInputs, answer::Answer, user::Next, user::User};
 use crate::{
     Cause, Form, Shape, Target, Version,
     http::Persistence,
     plan::{distribution::Distribution, scenario::ScenarioError},
 };
 
-fn surroundings() -> Surroundings<'static> {
-    Surroundings {
+fn inputs() -> ScenarioInputs<'static> {
+    ScenarioInputs {
         read_file: &|name| match name {
             "users.csv" => Ok(b"name,password\nann,a&b\nbob,c d\n".to_vec()),
             "photo.bin" => Ok(b"\x00\xff".to_vec()),
@@ -29,7 +29,7 @@ fn compiled(text: &str) -> Result<Scenario, ScenarioError> {
     let target = Target::resolve("http://127.0.0.1:81/base/").unwrap();
     let fields = ["Accept: */*".to_owned(), "User-Agent: t".to_owned()];
     let form = Form { fields: &fields, ..Form::get(&target, Version::Http11, Persistence::KeepAlive) };
-    Scenario::parse(&form, text, &surroundings())
+    Scenario::parse(&form, text, &inputs())
 }
 
 fn now() -> SystemTime {
@@ -95,7 +95,7 @@ fn a_kept_user_goes_on_with_its_cookies_and_values() {
     let head = "HTTP/1.1 200 OK\r\nSet-Cookie: s=1; Path=/\r\n\r\n";
     answered(&mut user, &scenario, 0, head, r#"<input name="csrf" value="t">"#);
     let file = serde_json::to_string(&[user.kept(&scenario)]).unwrap();
-    scenario.go_on(serde_json::from_str(&file).unwrap());
+    scenario.resume_users(serde_json::from_str(&file).unwrap());
     let mut again = User::again(&scenario, &scenario.kept()[0], 2);
     assert!(again.is_logged_in);
     again.prepare(&scenario, 1, now()).unwrap();
@@ -212,7 +212,7 @@ fn a_page_is_the_whole_of_its_url() {
     for url in ["http://127.0.0.1:81/old", "http://127.0.0.1:81/a/?x=${y}", "http://127.0.0.1:81/"] {
         let target = Target::resolve(url).unwrap();
         let form = Form::get(&target, Version::Http11, Persistence::KeepAlive);
-        let scenario = Scenario::of_page(&form, 3, &surroundings()).unwrap();
+        let scenario = Scenario::of_page(&form, 3, &inputs()).unwrap();
         let mut user = User::new(&scenario, 0, 1);
         user.prepare(&scenario, 0, now()).unwrap();
         assert!(text(&user).starts_with(&format!("GET {} HTTP/1.1\r\n", target.path)), "{}", text(&user));
@@ -261,11 +261,11 @@ fn refusals_say_where() {
         let refused = compiled(text).map(|_| ()).unwrap_err().to_string();
         assert!(refused.contains(expected), "{text}: {refused}");
     };
-    check("", "there is no request");
+    check("", "the scenario has no requests");
     check("[[request]]\nurl = \"/a\"\nnonsense = 1", "nonsense");
-    check("[[request]]\nurl = \"a\"", "begins with a slash");
+    check("[[request]]\nurl = \"a\"", "starts with a slash");
     check("[[request]]\nurl = \"/a#b\"", "fragment");
-    check("[[request]]\nurl = \"/${x}\"", "${x} has no value");
+    check("[[request]]\nurl = \"/${x}\"", "${x} is not defined");
     check("[[request]]\nname = \"n\"\nurl = \"/\"\nbody = \"a\"\njson = 1", "\"n\": it has more than one");
     check("[[request]]\nurl = \"/\"\nheaders = { Content-Length = \"1\" }", "set by the generator");
     check("[[request]]\nurl = \"/\"\nheaders = { Cookie = \"1\" }", "Cookie");
@@ -310,7 +310,7 @@ fn a_recording_becomes_an_iteration() {
     let har = format!(r#"{{"log": {{"entries": [{entries}]}}}}"#);
     let target = Target::resolve("http://127.0.0.1:81/").unwrap();
     let base = Form::get(&target, Version::Http11, Persistence::KeepAlive);
-    let scenario = Scenario::from_har(&base, &har, &surroundings()).unwrap();
+    let scenario = Scenario::from_har(&base, &har, &inputs()).unwrap();
     assert_eq!(scenario.names(), ["GET /", "POST /in", "POST /api"]);
     assert!(scenario.warnings()[0].starts_with("1 requests"), "{:?}", scenario.warnings());
     assert!((scenario.think_after(0).unwrap().mean.seconds() - 1.9).abs() < 1e-6);
@@ -324,9 +324,9 @@ fn a_recording_becomes_an_iteration() {
     assert!(made(1).ends_with("\r\n\r\nn=a+b%24%7B") && made(1).starts_with("POST /in?a "), "{}", made(1));
     assert!(made(2).contains("content-type: application/json\r\n") && made(2).ends_with("\r\n\r\n{}"));
     assert_eq!(answered(&mut user, &scenario, 2, "HTTP/1.1 404 N\r\n\r\n", ""), Next::Over(None));
-    assert!(Scenario::from_har(&base, "{}", &surroundings()).is_err());
+    assert!(Scenario::from_har(&base, "{}", &inputs()).is_err());
     let live = har.replace("127.0.0.1:9", "shop.test");
-    let scenario = Scenario::from_har(&base, &live, &surroundings()).unwrap();
+    let scenario = Scenario::from_har(&base, &live, &inputs()).unwrap();
     assert_eq!(scenario.names(), ["GET /", "POST /in", "POST /api"]);
     assert!(scenario.warnings()[0].contains("is of shop.test"), "{:?}", scenario.warnings());
 }
@@ -367,12 +367,12 @@ fn the_first_failure_is_explained() {
     let ok = "HTTP/1.1 200 OK\r\n\r\n";
     assert_eq!(
         explained(0, ok, "<TITLE> Log in </title><input name=token>"),
-        "GET /base/login was answered 200 OK, page \"Log in\"; the form field \"csrf\" is not there to take"
+        "GET /base/login was answered 200 OK, page \"Log in\"; the form field \"csrf\" is missing, so nothing can be taken"
     );
     let away = "HTTP/1.1 302 Found\r\nLocation: http://elsewhere.test/\r\n\r\n";
     assert_eq!(
         explained(0, away, ""),
-        "GET /base/login was answered 302 Found, Location: http://elsewhere.test/; the redirection leads to another \
+        "GET /base/login was answered 302 Found, Location: http://elsewhere.test/; the redirect goes to another \
          server, port or scheme"
     );
     let text = SHOP.replace(", csrf = \"${csrf}\"", "");
@@ -391,13 +391,13 @@ fn a_scenario_may_be_json_and_a_request_have_many_targets() {
     assert!(!super::is_har(text) && super::is_har(r#"{"log": {"entries": []}}"#) && super::is_har("{broken"));
     let target = Target::resolve("http://127.0.0.1:81/base/").unwrap();
     let form = Form::get(&target, Version::Http11, Persistence::KeepAlive);
-    let surroundings = Surroundings { read_file: &|_| Ok(b"/items/7?x=1 5\n".to_vec()), ..surroundings() };
-    let scenario = Scenario::parse(&form, text, &surroundings).unwrap();
+    let inputs = ScenarioInputs { read_file: &|_| Ok(b"/items/7?x=1 5\n".to_vec()), ..inputs() };
+    let scenario = Scenario::parse(&form, text, &inputs).unwrap();
     let mut user = User::new(&scenario, 0, 1);
     user.prepare(&scenario, 0, now()).unwrap();
     assert!(super::tests::text(&user).starts_with("GET /base/items/7?x=1 HTTP/1.1\r\n"));
     let refused = |text: &str, words: &str| {
-        let error = Scenario::parse(&form, text, &surroundings).unwrap_err().to_string();
+        let error = Scenario::parse(&form, text, &inputs).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     };
     refused(r#"{"request": [{}]}"#, "it needs a url, or targets");

@@ -1,10 +1,11 @@
 //! A virtual user: its cookies, its values, and its current request with redirects.
 
-use std::time::SystemTime;
+use std::{collections::BTreeMap, time::SystemTime};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     http::{
@@ -15,7 +16,6 @@ use crate::{
     plan::scenario::{
         Address, Authorization, Scenario, ScenarioRequest,
         answer::{Answer, Status},
-        kept::KeptUser,
         template::{Context, Template, Unusable},
     },
 };
@@ -124,7 +124,7 @@ impl User {
                 let mut url = Vec::new();
                 template.render(&mut url, &mut context).map_err(unusable)?;
                 exchange.url = String::from_utf8(url).map_err(|_| Cause::ValueUnusable)?;
-                if template.begins_raw() {
+                if template.starts_raw() {
                     // A link leads somewhere from the root.
                     exchange.url = match scenario.resolve(&exchange.url, "/") {
                         Place::Here(path) => path,
@@ -172,7 +172,7 @@ impl User {
                 Err(cause) => Next::Over(Some(cause)),
             };
         }
-        Next::Over(self.judge(request, answer).err())
+        Next::Over(self.check(request, answer).err())
     }
 
     /// Prepares the request to a redirect's target.
@@ -207,7 +207,7 @@ impl User {
     }
 
     /// The method and target that were asked for last.
-    pub(super) fn asked(&self) -> String {
+    pub(super) fn last_request(&self) -> String {
         format!("{} {}", self.exchange.method, self.exchange.url)
     }
 
@@ -224,7 +224,7 @@ impl User {
         }
     }
 
-    fn judge(&mut self, request: &ScenarioRequest, answer: &Answer<'_>) -> Result<(), Cause> {
+    fn check(&mut self, request: &ScenarioRequest, answer: &Answer<'_>) -> Result<(), Cause> {
         if !request.statuses.iter().any(|status| status.fits(answer.status)) {
             let success = request.statuses == [Status::Class(2)];
             return Err(match answer.status {
@@ -311,4 +311,26 @@ fn unusable(_: Unusable) -> Cause {
 
 fn is_redirection(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
+/// The state of a logged-in user in a file, so that the next run need not log it in again.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct KeptUser {
+    pub(super) number: u64,
+    pub(super) iterations: u64,
+    /// Values by variable name.
+    pub(super) values: BTreeMap<String, String>,
+    pub(super) cookies: CookieJar,
+}
+
+impl KeptUser {
+    /// The user's number, from 0.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn values_of(scenario: &Scenario, values: &[Option<String>]) -> BTreeMap<String, String> {
+        let known = scenario.variables.iter().zip(values);
+        known.filter_map(|(name, value)| Some((name.clone(), value.clone()?))).collect()
+    }
 }

@@ -47,8 +47,8 @@ impl Diagnosis {
     }
 
     pub fn sockets(&mut self, port: u16) -> io::Result<Vec<Socket>> {
-        let mut sockets = self.ask(libc::AF_INET, port)?;
-        match self.ask(libc::AF_INET6, port) {
+        let mut sockets = self.query(libc::AF_INET, port)?;
+        match self.query(libc::AF_INET6, port) {
             Ok(six) => sockets.extend(six),
             // A kernel without IPv6 does not have this family.
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
@@ -57,7 +57,7 @@ impl Diagnosis {
         Ok(sockets)
     }
 
-    fn ask(&mut self, family: libc::c_int, port: u16) -> io::Result<Vec<Socket>> {
+    fn query(&mut self, family: libc::c_int, port: u16) -> io::Result<Vec<Socket>> {
         self.question = self.question.wrapping_add(1);
         rustix::io::write(&self.socket, &question(self.question, family, port))?;
         let (mut sockets, mut answer) = (Vec::new(), vec![0; ANSWER_BYTES_MAX]);

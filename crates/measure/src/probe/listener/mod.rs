@@ -61,7 +61,7 @@ impl Source for Listener {
     fn read(&mut self) -> Vec<Reading<f64>> {
         let sockets: Reading<_> = self.sockets().into();
         vec![sockets.and_then(|sockets| match sockets.len() {
-            0 => Err("nobody listens on the port any more"),
+            0 => Err("no process listens on the port any more"),
             _ => Ok(sockets.iter().map(|socket| socket.queue as f64).sum()),
         })]
     }

@@ -116,8 +116,7 @@ impl Event {
         let of_the_processor = self.tier() == Tier::Processor;
         match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENODEV | libc::ENXIO | libc::EOPNOTSUPP) if of_the_processor => {
-                "the kernel shows no such counter of the processor (a virtual machine without a PMU?)"
-                    .to_owned()
+                "the kernel offers no such hardware counter (a virtual machine without a PMU?)".to_owned()
             }
             Some(libc::EACCES | libc::EPERM) => {
                 format!(
@@ -125,7 +124,7 @@ impl Event {
                 )
             }
             Some(libc::EMFILE) => format!("{error}: raise the limit on open files"),
-            Some(libc::EINVAL) if of_the_processor => "this processor does not count it".to_owned(),
+            Some(libc::EINVAL) if of_the_processor => "this processor has no such counter".to_owned(),
             _ => error.to_string(),
         }
     }

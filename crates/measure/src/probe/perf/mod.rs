@@ -52,7 +52,7 @@ fn threads(target: &Target) -> Result<Vec<u32>, String> {
         queue.extend(process::children(pid).unwrap_or_default());
         if threads.len() > THREADS_MAX {
             return Err(format!(
-                "more than {THREADS_MAX} threads: the events would need too many descriptors"
+                "more than {THREADS_MAX} threads: the events would need too many file descriptors"
             ));
         }
     }

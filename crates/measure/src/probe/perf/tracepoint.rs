@@ -18,10 +18,10 @@ fn find_in(places: &[&str], name: &str) -> io::Result<Tracepoint> {
         match fs::read_to_string(format!("{events}/{name}/id")) {
             Ok(id) => {
                 let parsed = id.trim().parse().map(Tracepoint::with_id);
-                return parsed.map_err(|_| io::Error::other(format!("{events}/{name}/id holds no number")));
+                return parsed.map_err(|_| io::Error::other(format!("{events}/{name}/id is not a number")));
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                refused = refused.or_else(|| Some(format!("{events}: {error}: tracefs is root's")));
+                refused = refused.or_else(|| Some(format!("{events}: {error}: only root can read tracefs")));
             }
             Err(_) => mounted |= fs::exists(&events).unwrap_or(false),
         }
@@ -51,7 +51,7 @@ mod tests {
         assert!(reason(&["/nowhere", place]).contains("this kernel has no tracepoint sched/sched_switch"));
         let id = folder.path().join("events/sched/sched_switch/id");
         fs::write(&id, "none\n").unwrap();
-        assert!(reason(&[place]).contains("holds no number"));
+        assert!(reason(&[place]).contains("is not a number"));
         fs::write(&id, "372\n").unwrap();
         assert_eq!(find_in(&[place], "sched/sched_switch").unwrap().id(), 372);
     }

@@ -8,7 +8,7 @@ mod run;
 mod shape;
 
 use super::ensemble::Ensemble;
-use super::sequential::until_stop;
+use super::sequential::run_until_stop;
 use super::trace::validate_trace;
 use super::{Plan, Progress, SimulationError, SystemResult, refuse_overload, warm_up};
 use crate::system::{Class, Source, System};
@@ -27,7 +27,7 @@ pub struct Trace<'t> {
     pub sizes: &'t [f64],
 }
 
-/// Simulates `system` until every figure of the plan has converged, the traces end, or `go_on` returns false.
+/// Simulates `system` until every figure of the plan has converged, the traces end, or `should_continue` returns false.
 ///
 /// The plan's half-widths are those of the response time over all classes. With a trace the run takes all of it and drops
 /// no warm-up: the answer is what the log's clients would have seen.
@@ -38,7 +38,7 @@ pub fn simulate_system(
     system: &System,
     plan: &Plan,
     traces: &[Trace<'_>],
-    go_on: &mut dyn FnMut(&Progress) -> bool,
+    should_continue: &mut dyn FnMut(&Progress) -> bool,
 ) -> Result<SystemResult, SimulationError> {
     plan.validate()?;
     for trace in traces {
@@ -60,7 +60,7 @@ pub fn simulate_system(
     let mut ensemble = Ensemble::new(plan, shape.recorders, |seed| Run::new(system, &shape, seed, traces));
     let report = Report { system, plan, shape: &shape, cut: !whole, jobs_min };
     let estimates = |ensemble: &Ensemble<Run<'_>>| report.estimates(ensemble).1;
-    let stop = until_stop(&mut ensemble, plan, jobs_min, whole, &estimates, go_on);
+    let stop = run_until_stop(&mut ensemble, plan, jobs_min, whole, &estimates, should_continue);
     Ok(report.result(&ensemble, stop))
 }
 

@@ -3,12 +3,12 @@
 use super::run::Run;
 use super::shape::Shape;
 use crate::named::Named;
-use crate::simulator::doubt::Doubt;
 use crate::simulator::ensemble::{Ensemble, Replica};
 use crate::simulator::estimate::{Estimates, Sample};
 use crate::simulator::result::{ClassResult, Loss, RouteResult, StationResult, Stop, SystemResult, Target};
 use crate::simulator::timeline::{StationFigure, StationSample, Totals};
-use crate::simulator::{Plan, verdict};
+use crate::simulator::unreliable::Unreliable;
+use crate::simulator::{Plan, convergence};
 use crate::system::{Class, Route, System};
 
 pub(super) struct Report<'a> {
@@ -25,25 +25,25 @@ impl Report<'_> {
     /// The estimates over all classes, with the sample that they come from.
     pub(super) fn estimates(&self, ensemble: &Ensemble<Run<'_>>) -> (Sample, Estimates) {
         let sample = Sample::of(&ensemble.recorders(0), self.cut);
-        let doubt = self.doubt(ensemble, &sample);
-        let estimates = sample.estimates(0.0, None, doubt);
+        let unreliable = self.unreliable(ensemble, &sample);
+        let estimates = sample.estimates(0.0, None, unreliable);
         (sample, estimates)
     }
 
-    /// The doubt that applies to all figures.
-    fn doubt(&self, ensemble: &Ensemble<Run<'_>>, sample: &Sample) -> Option<Doubt> {
+    /// Why no figure of the run has a reliable interval.
+    fn unreliable(&self, ensemble: &Ensemble<Run<'_>>, sample: &Sample) -> Option<Unreliable> {
         if !self.cut {
             return None;
         }
         if ensemble.runs().any(|run| run.finished() < self.jobs_min) {
-            return Some(Doubt::WarmUp);
+            return Some(Unreliable::WarmUp);
         }
         if ensemble.runs().any(Run::is_growing) {
-            return Some(Doubt::Drifting);
+            return Some(Unreliable::Drifting);
         }
         let tail = (0..self.system.stations.len())
             .all(|station| self.sample(ensemble, sample, station).has_its_tail());
-        (!tail).then_some(Doubt::Tail)
+        (!tail).then_some(Unreliable::Tail)
     }
 
     fn sample(&self, ensemble: &Ensemble<Run<'_>>, sample: &Sample, station: usize) -> StationSample {
@@ -52,7 +52,7 @@ impl Report<'_> {
 
     pub(super) fn result(&self, ensemble: &Ensemble<Run<'_>>, stop: Stop) -> SystemResult {
         let (sample, estimates) = self.estimates(ensemble);
-        let doubt = self.doubt(ensemble, &sample);
+        let unreliable = self.unreliable(ensemble, &sample);
         let present: f64 = ensemble.runs().map(Run::present_time).sum();
         // Jobs still inside count in `present` but not in the sum of response times.
         let accounted: f64 =
@@ -61,17 +61,17 @@ impl Report<'_> {
         let counts: Vec<u64> = (0..self.shape.recorders)
             .map(|recorder| ensemble.runs().map(|run| run.counts[recorder]).sum())
             .collect();
-        let of_length = estimates.doubt_of_length();
+        let of_length = estimates.unreliable_for_length();
         let overall = Overall {
             counts: &counts,
             flows: (0..=self.system.classes.len())
                 .map(|place| self.flow(ensemble, &sample, place, of_length))
                 .collect(),
             started: seconds > 0.0,
-            doubt,
+            unreliable,
         };
         let jobs = counts[0];
-        let figures = verdict::figures(self.plan, &estimates, jobs);
+        let figures = convergence::figures(self.plan, &estimates, jobs);
         let station = |index: usize| {
             let found = self.sample(ensemble, &sample, index);
             (self.system.stations[index].name.clone(), self.station(index, &found, of_length, &overall))
@@ -80,7 +80,7 @@ impl Report<'_> {
         let class = |index: usize| self.class(ensemble, index, &overall);
         SystemResult {
             complete: stop != Stop::Interrupted,
-            converged: verdict::converged(&figures),
+            converged: convergence::converged(&figures),
             figures,
             stop,
             seed: self.plan.seed,
@@ -106,10 +106,10 @@ impl Report<'_> {
         ensemble: &Ensemble<Run<'_>>,
         sample: &Sample,
         place: usize,
-        doubt: Option<Doubt>,
+        unreliable: Option<Unreliable>,
     ) -> JobFlow {
         let found = self.sample(ensemble, sample, self.system.stations.len() + place);
-        let per_second = |of: fn(&Totals) -> f64| found.figure(of, |totals| totals.seconds, doubt);
+        let per_second = |of: fn(&Totals) -> f64| found.figure(of, |totals| totals.seconds, unreliable);
         JobFlow {
             finished: per_second(|totals| totals.visits),
             offered: per_second(|totals| totals.attempts),
@@ -126,7 +126,7 @@ impl Report<'_> {
         let own = self.shape.own_recorder(1 + index);
         let of = |recorder: usize| {
             Sample::of(&ensemble.recorders(recorder), self.cut)
-                .estimates(0.0, None, overall.doubt)
+                .estimates(0.0, None, overall.unreliable)
                 .response_time()
         };
         let route = |(number, route): (usize, &Route)| {
@@ -155,7 +155,7 @@ impl Report<'_> {
         };
         let offered = overall.counts[recorder];
         let estimates =
-            Sample::of(&ensemble.recorders(recorder), self.cut).estimates(0.0, None, overall.doubt);
+            Sample::of(&ensemble.recorders(recorder), self.cut).estimates(0.0, None, overall.unreliable);
         let probability = estimates.figure(Target::Mean);
         Loss {
             jobs: offered.saturating_sub(finished),
@@ -170,21 +170,21 @@ impl Report<'_> {
         &self,
         index: usize,
         found: &StationSample,
-        doubt: Option<Doubt>,
+        unreliable: Option<Unreliable>,
         overall: &Overall<'_>,
     ) -> StationResult {
         let model = &self.system.stations[index];
         let capacity = model.service().capacity();
         let limited = model.is_limited() && overall.started;
-        let per_second = |of: fn(&Totals) -> f64| found.figure(of, |totals| totals.seconds, doubt);
+        let per_second = |of: fn(&Totals) -> f64| found.figure(of, |totals| totals.seconds, unreliable);
         let utilisation = limited.then(|| per_second(|totals| totals.busy).times(1.0 / capacity));
         let throughput = per_second(|totals| totals.visits);
         let queue = per_second(|totals| totals.present);
-        let residence = found.figure(|totals| totals.residence, |totals| totals.visits, doubt);
+        let residence = found.figure(|totals| totals.residence, |totals| totals.visits, unreliable);
         let full = model
             .capacity
             .as_ref()
-            .map(|_| found.figure(|totals| totals.found_full, |totals| totals.attempts, doubt));
+            .map(|_| found.figure(|totals| totals.found_full, |totals| totals.attempts, unreliable));
         StationResult {
             utilisation: utilisation.map(|figure| figure.value),
             utilisation_half_width: utilisation.and_then(|figure| figure.half_width),
@@ -225,6 +225,6 @@ struct Overall<'c> {
     flows: Vec<JobFlow>,
     /// False before any time has passed.
     started: bool,
-    /// The doubt that concerns all figures.
-    doubt: Option<Doubt>,
+    /// Why no figure of the run has a reliable interval.
+    unreliable: Option<Unreliable>,
 }

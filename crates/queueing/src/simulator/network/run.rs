@@ -258,11 +258,11 @@ impl<'a> Run<'a> {
     fn release(&mut self, station: usize) {
         self.stations[station].release(self.now);
         self.next[station] = self.stations[station].next_completion();
-        self.let_in(station);
+        self.admit_blocked(station);
     }
 
     /// Admits jobs that were blocked before a station while it has room.
-    fn let_in(&mut self, station: usize) {
+    fn admit_blocked(&mut self, station: usize) {
         while !self.is_full(station)
             && let Some((index, from)) = self.blocked[station].pop_front()
         {
@@ -270,7 +270,7 @@ impl<'a> Run<'a> {
             self.next[from] = self.stations[from].next_completion();
             self.leave_station(index, from);
             self.enter(index);
-            self.let_in(from);
+            self.admit_blocked(from);
         }
     }
 
@@ -356,7 +356,7 @@ impl<'a> Run<'a> {
         } else {
             self.finish(index);
         }
-        self.let_in(station);
+        self.admit_blocked(station);
     }
 
     fn finish(&mut self, index: u32) {

@@ -3,7 +3,7 @@
 //! Given the size of its document, a job's times at the stations of its route are taken as independent, and arrivals
 //! at each station as Poisson. Where every time but for its demand is independent of the document (`sums`), their sum is
 //! bounded on a lattice for any law, and exact if the job queues once. Processor sharing stretches the demand: its law is
-//! approximated, given the demand (`stretched`), and where that is of the document, the sum found by transforms (`journey`).
+//! approximated, given the demand (`processor_sharing`), and where that is of the document, the sum found by transforms (`journey`).
 //! A document that is large at every station is accounted for; a burst that fills two queues at once is not. Where full
 //! stations turn jobs away, the times are those of the jobs that finish, and each station has what the others leave.
 //! [`Percentiles::basis`] says what is exact; where the time at a station is not known, the solver refuses.
@@ -12,8 +12,8 @@ mod gamma;
 mod inversion;
 mod journey;
 mod nodes;
+mod processor_sharing;
 mod station;
-mod stretched;
 mod sums;
 
 use crate::lattice::{Between, POINTS_MAX, TOLERANCE};
@@ -63,8 +63,8 @@ fn of_classes<'c>(flow: &Flow<'_>, classes: &'c [Class]) -> Result<Percentiles, 
         (0..flow.stations()).map(|station| StationTime::of(flow, station)).collect::<Result<_, _>>()?;
     let approximations = approximations(flow, &times);
     let tolerance = if approximations.is_empty() { TOLERANCE } else { TOLERANCE_APPROXIMATE };
-    let stretched = stretched::Tables::of(flow, &times);
-    let mut sums = Sums::new(&times, &stretched, tolerance);
+    let sharing = processor_sharing::Tables::of(flow, &times);
+    let mut sums = Sums::new(&times, &sharing, tolerance);
     let bounds: Vec<Option<Vec<Between>>> = classes.iter().map(|class| sums.percentiles(class)).collect();
     let mut journeys = Journeys::new(&times);
     let mut class = |(class, bounds): (&'c Class, &Option<Vec<Between>>)| match bounds {

@@ -9,8 +9,8 @@ use crate::exact_lps::{ExactError, ExactLps, PhaseType, ResponseDistribution};
 use crate::lattice::Part;
 use crate::solver::approximation::{InSweep, in_sweep};
 use crate::solver::flow::Flow;
+use crate::solver::flow::phase_type;
 use crate::solver::open::wait_and_slope;
-use crate::solver::phases::phase_type;
 use crate::speed::Speed;
 use crate::system::Discipline;
 
@@ -216,7 +216,7 @@ impl StationTime {
             }
             Self::Exact { response_time, .. } => {
                 let survival = Box::new(|t: f64| response_time.survival(t));
-                Some(Part::time(survival, response_time.doubt()))
+                Some(Part::time(survival, response_time.error_bound()))
             }
         }
     }

@@ -5,13 +5,13 @@ use crate::lattice::{self, Between, Part, Path, Series};
 use crate::system::{Class, Demand, Route, Visit, segments};
 
 use super::PROBABILITIES;
+use super::processor_sharing::Tables;
 use super::station::StationTime;
-use super::stretched::Tables;
 
 /// Sums of times with what the classes of a system have in common.
 pub(super) struct Sums<'s> {
     times: &'s [StationTime],
-    stretched: &'s Tables<'s>,
+    sharing: &'s Tables<'s>,
     /// Demands that were met, each once; its place is its number.
     demands: Vec<Distribution>,
     series: Series,
@@ -33,8 +33,8 @@ impl Numbered {
 }
 
 impl<'s> Sums<'s> {
-    pub(super) fn new(times: &'s [StationTime], stretched: &'s Tables<'s>, tolerance: f64) -> Self {
-        Self { times, stretched, demands: Vec::new(), series: Series::default(), tolerance }
+    pub(super) fn new(times: &'s [StationTime], sharing: &'s Tables<'s>, tolerance: f64) -> Self {
+        Self { times, sharing, demands: Vec::new(), series: Series::default(), tolerance }
     }
 
     /// Bounds of the percentiles of a class; `None` where the time at a station depends on the document in another way
@@ -68,7 +68,7 @@ impl<'s> Sums<'s> {
         for visit in &route.visits {
             let time = &self.times[visit.station];
             path.parts.extend(time.wait().map(|wait| wait.numbered(Numbered::Wait.at(visit.station))));
-            if let Some((place, table)) = self.stretched.find(visit) {
+            if let Some((place, table)) = self.sharing.find(visit) {
                 let survival = Box::new(|t: f64| table.survival(t));
                 path.parts.push(Part::time(survival, 0.0).numbered(Numbered::Stretched.at(place)));
             }

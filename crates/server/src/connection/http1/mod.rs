@@ -16,16 +16,15 @@ use super::Handler;
 use super::{Buffer, Context, Event, ExchangeId, Http2, Launched, News, Reason, Wait, Want};
 use crate::counters::Counter;
 
-mod framing;
 mod pipeline;
 mod request_body;
 mod response;
 mod sending;
 
-pub use framing::Framing;
 pub use pipeline::OUTPUT_BYTES_MAX;
 use request_body::{Content, Malformed};
 pub use response::{Response, Source};
+pub use sending::Framing;
 use sending::Sending;
 
 /// Bytes that a client may still send after the last response before the connection is closed. Closing immediately
@@ -168,7 +167,7 @@ impl Http1 {
             Event::Sent(output) => self.sent(output, context),
             Event::Expired => self.expired(context),
             Event::Failed => Want::Close(Reason::Failed),
-            Event::Woken => self.woken(context),
+            Event::Woken => self.on_wake(context),
             Event::Nothing if matches!(self.state, State::Waiting(_)) => self.wait_on(context),
             Event::Delegated | Event::Delivered(..) | Event::Nothing => {
                 unreachable!("this machine wants one thing at a time")
@@ -231,7 +230,7 @@ impl Http1 {
             self.input.consume(count);
             return Want::Receive(std::mem::take(&mut self.input));
         }
-        self.proceed(context)
+        self.process_requests(context)
     }
 
     fn done(&mut self, news: News, context: &mut Context<'_>) -> Want {

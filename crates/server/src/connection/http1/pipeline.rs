@@ -24,12 +24,16 @@ enum Read {
 
 impl Http1 {
     /// Answers the requests in `input` as far as possible.
-    pub(super) fn proceed(&mut self, context: &mut Context<'_>) -> Want {
-        self.proceed_from(None, context)
+    pub(super) fn process_requests(&mut self, context: &mut Context<'_>) -> Want {
+        self.process_requests_from(None, context)
     }
 
     /// The same, where the exchange of the first request is `resumed`.
-    fn proceed_from(&mut self, mut resumed: Option<(ExchangeId, News)>, context: &mut Context<'_>) -> Want {
+    fn process_requests_from(
+        &mut self,
+        mut resumed: Option<(ExchangeId, News)>,
+        context: &mut Context<'_>,
+    ) -> Want {
         loop {
             if self.input.unread().is_empty() || self.output.len() >= OUTPUT_BYTES_MAX || !self.read_body() {
                 return self.send_or_receive(context);
@@ -193,7 +197,7 @@ impl Http1 {
     }
 
     /// Handles a wake-up from another connection or thread, which may be spurious.
-    pub(super) fn woken(&mut self, context: &mut Context<'_>) -> Want {
+    pub(super) fn on_wake(&mut self, context: &mut Context<'_>) -> Want {
         match &self.state {
             _ if self.is_sending => Want::Wait,
             State::Sending(_, sending) if sending.takes_wakes() => self.send_body(News::Woken, context),
@@ -222,7 +226,7 @@ impl Http1 {
             // The rest of the request's body is no longer needed.
             self.content = Content::Left;
         }
-        self.proceed_from(Some((waiting.exchange, news)), context)
+        self.process_requests_from(Some((waiting.exchange, news)), context)
     }
 
     /// Ends the exchange, complete or abandoned.

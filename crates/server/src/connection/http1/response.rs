@@ -7,8 +7,8 @@ use http::StatusCode;
 use sojourn_http::request::{Body, Method, Request, Version};
 use sojourn_http::{Status, head};
 
-use super::framing::Framing;
 use super::request_body::Content;
+use super::sending::Framing;
 use super::sending::Sending;
 use super::{After, Http1};
 use crate::access_log::{Entry, OpenLine, Outcome, Upstream};
@@ -59,7 +59,7 @@ impl<'a, 'c> Response<'a, 'c> {
     }
 
     /// Returns true if earlier responses have not been sent yet; return [`Step::Flush`] rather than let them wait.
-    pub fn is_behind_others(&self) -> bool {
+    pub fn has_earlier_output(&self) -> bool {
         !self.machine.output.is_empty()
     }
 

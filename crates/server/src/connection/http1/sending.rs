@@ -1,6 +1,8 @@
-//! Sends responses: heads and small bodies from the output, large bodies piece by piece as the handler provides them.
+//! Sends responses: heads and small bodies from the output, large bodies piece by piece as the handler provides them, in
+//! chunks if their length is not known.
 
-use super::framing::Framing;
+use std::io::Write;
+
 use super::{After, Http1, State};
 use crate::access_log::{AccessLog, OpenLine};
 use crate::connection::{BodyStep, BodyWriter, Buffer, Context, Event, News, Output, Piece, Reason, Want};
@@ -124,7 +126,7 @@ impl Http1 {
             _ => {}
         }
         match self.after {
-            After::Keep => self.proceed(context),
+            After::Keep => self.process_requests(context),
             After::Close => Want::Close(Reason::Finished),
             After::Linger => {
                 self.state = State::Lingering(0);
@@ -139,6 +141,38 @@ impl Http1 {
         if let State::Sending(exchange, sending) = std::mem::replace(&mut self.state, State::Requests) {
             sending.log(context.log, sending.sent_bytes);
             context.handler.finish(exchange, &mut context.shared);
+        }
+    }
+}
+
+/// The end of a chunked body.
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// The framing of a response's body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Framing {
+    /// By its length, or by the end of the connection or stream.
+    #[default]
+    Plain,
+    /// Chunked; `owes_line_end` if the previous chunk's CRLF has not been written yet.
+    Chunked { owes_line_end: bool },
+}
+
+impl Framing {
+    /// Announces a part of `length` bytes.
+    pub fn begin_part(&mut self, length: usize, output: &mut Vec<u8>) {
+        if let Framing::Chunked { owes_line_end } = self {
+            let line_end = if std::mem::replace(owes_line_end, true) { "\r\n" } else { "" };
+            write!(output, "{line_end}{length:x}\r\n").expect("writing to memory cannot fail");
+        }
+    }
+
+    pub fn end(self, output: &mut Vec<u8>) {
+        if let Framing::Chunked { owes_line_end } = self {
+            if owes_line_end {
+                output.extend_from_slice(b"\r\n");
+            }
+            output.extend_from_slice(LAST_CHUNK);
         }
     }
 }

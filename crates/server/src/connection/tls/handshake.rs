@@ -1,14 +1,14 @@
-//! The handshake, until the protocol inside is known, and the answer to clients that do not speak TLS.
+//! The handshake, until the inner protocol is known, and the answer to clients that do not speak TLS.
 
 use rustls::HandshakeKind;
 use sojourn_http::Status;
 
 use super::super::{Application, Buffer, Context, Http1, Http2, Reason, Want};
-use super::{H2, Inside, State, TlsConnection};
+use super::{H2, Inner, State, TlsConnection};
 use crate::counters::Counter;
 
 impl TlsConnection {
-    pub(super) fn shake_hands(&mut self, context: &mut Context<'_>) -> Want {
+    pub(super) fn continue_handshake(&mut self, context: &mut Context<'_>) -> Want {
         if self.session.wants_write() {
             return self.flush(context);
         }
@@ -30,9 +30,9 @@ impl TlsConnection {
         self.undelivered_bytes = 0;
         let State::Handshake(machine) = &mut self.state else { unreachable!("it is opened once") };
         self.state = State::Open(match (machine.take(), self.session.alpn_protocol()) {
-            (Some(machine), _) => Inside::Launched(machine),
-            (None, Some(H2)) => Inside::Client(Application::Http2(Box::new(Http2::new(self.peer, true)))),
-            (None, _) => Inside::Client(Application::new(self.peer, true)),
+            (Some(machine), _) => Inner::Launched(machine),
+            (None, Some(H2)) => Inner::Client(Application::Http2(Box::new(Http2::new(self.peer, true)))),
+            (None, _) => Inner::Client(Application::new(self.peer, true)),
         });
     }
 

@@ -1,7 +1,7 @@
 //! TLS around another protocol: a layer with the same interface on both sides.
 //!
-//! Inside is HTTP/2 or HTTP/1 for a client, as negotiated by ALPN; for an upstream connection it is the handler's
-//! machine. Received bytes are decrypted for the inside; its output is encrypted in bounded parts. The kernel cannot
+//! Inner is HTTP/2 or HTTP/1 for a client, as negotiated by ALPN; for an upstream connection it is the handler's
+//! machine. Received bytes are decrypted for the inner connection; its output is encrypted in bounded parts. The kernel cannot
 //! encrypt a file while sending it, so files are first read into memory by the architecture's disk. The protocol is
 //! rustls's; certificates are in `crate::tls`.
 //!
@@ -21,23 +21,23 @@ use crate::counters::Counter;
 use crate::tls::H2;
 
 mod handshake;
-mod inside;
+mod inner;
 mod receive;
 mod send;
 mod upstream;
 
-use inside::Inside;
+use inner::Inner;
 
 #[derive(Debug)]
 pub struct TlsConnection {
     session: Connection,
     peer: IpAddr,
     state: State,
-    /// The buffer into which the inside wants to receive.
+    /// The buffer into which the inner connection wants to receive.
     receiving: Buffer,
-    /// True if it holds bytes that the inside has not seen.
-    has_news: bool,
-    /// The inside's output being sent.
+    /// True if it holds bytes that the inner connection has not seen.
+    has_plaintext: bool,
+    /// The inner connection's output being sent.
     sending: Option<Output>,
     /// The next part of a file in the output, once it has been read.
     chunk: Option<Arc<[u8]>>,
@@ -45,14 +45,14 @@ pub struct TlsConnection {
     /// Why the connection is closed once the output is sent.
     closing: Option<Reason>,
     /// `close_notify` has not been sent yet.
-    owes_goodbye: bool,
+    owes_close_notify: bool,
     /// The other side has closed.
     is_ended: bool,
-    /// Received bytes of which the inside has seen nothing yet.
+    /// Received bytes of which the inner connection has seen nothing yet.
     undelivered_bytes: usize,
-    /// The inside polls for input, or has stopped waiting: it must be told if nothing has arrived.
-    is_curious: bool,
-    /// How often the inside received something.
+    /// The inner connection polls for input, or has stopped waiting: it must be told if nothing has arrived.
+    is_polling: bool,
+    /// How often the inner connection received something.
     deliveries: u32,
 }
 
@@ -60,7 +60,7 @@ pub struct TlsConnection {
 enum State {
     /// The machine that will run inside an upstream connection; for a client the protocol is negotiated.
     Handshake(Option<Launched>),
-    Open(Inside),
+    Open(Inner),
     /// The client does not speak TLS and gets an answer in clear text.
     Clear(Http1),
 }
@@ -96,15 +96,15 @@ impl TlsConnection {
             peer,
             state,
             receiving: Buffer::default(),
-            has_news: false,
+            has_plaintext: false,
             sending: None,
             chunk: None,
             operation: Operation::Nothing,
             closing: None,
-            owes_goodbye: true,
+            owes_close_notify: true,
             is_ended: false,
             undelivered_bytes: 0,
-            is_curious: false,
+            is_polling: false,
             deliveries: 0,
         }
     }
@@ -121,7 +121,7 @@ impl TlsConnection {
         if self.is_to_upstream()
             && let Some(event) = self.failure(&event)
         {
-            return self.break_off(event, context);
+            return self.abort(event, context);
         }
         let operation = self.operation;
         match (event, operation) {
@@ -133,8 +133,8 @@ impl TlsConnection {
             (Event::Ended, Operation::Discarding(_)) => Want::Close(Reason::Failed),
             (Event::Ended, _) => {
                 self.is_ended = true;
-                self.owes_goodbye = false;
-                self.go_on(context)
+                self.owes_close_notify = false;
+                self.advance(context)
             }
             (Event::Sent(output), _) => self.sent(output, context),
             (Event::Done(Done::Loaded(loaded)), Operation::Loading) => {
@@ -151,13 +151,13 @@ impl TlsConnection {
             (Event::Refused, Operation::Loading) => Want::Close(Reason::Failed),
             (Event::Expired, Operation::Discarding(_)) => Want::Close(Reason::Failed),
             (Event::Expired, Operation::Sending) => Want::Close(Reason::TimedOut),
-            // Too late for outcomes that the inside has delegated.
+            // Too late for outcomes that the inner connection has delegated.
             (Event::Delivered(..) | Event::Woken, _) if self.closing.is_some() => Want::Wait,
             // The server is stopping, which changes nothing here.
             (Event::Nothing, Operation::Discarding(_)) => Want::Receive(Buffer::default()),
             // close_notify is lost; everything before it was sent.
             (Event::Failed, _) => Want::Close(self.closing.unwrap_or(Reason::Failed)),
-            (event, _) if matches!(self.state, State::Open(_)) => self.tell(event, context),
+            (event, _) if matches!(self.state, State::Open(_)) => self.forward(event, context),
             _ => Want::Close(Reason::TimedOut),
         }
     }
@@ -166,14 +166,14 @@ impl TlsConnection {
         match (self.operation, &self.state) {
             (_, State::Clear(http)) => http.waits_for(),
             (_, State::Handshake(Some(_))) => Wait::UpstreamConnect,
-            (_, State::Open(Inside::Launched(machine))) => machine.waits_for(),
+            (_, State::Open(Inner::Launched(machine))) => machine.waits_for(),
             (Operation::Sending, _) => Wait::Client,
             (Operation::Loading, _) => Wait::Disk,
             (Operation::Discarding(_), _) => Wait::End,
             (Operation::Nothing, State::Handshake(None)) if self.undelivered_bytes == 0 => Wait::Request,
             (Operation::Nothing, State::Handshake(None)) => Wait::Head(0),
-            (Operation::Nothing, State::Open(inside)) => match inside.waits_for() {
-                // A part of a TLS record is part of a request. The inside counts requests upwards from 0, this
+            (Operation::Nothing, State::Open(inner)) => match inner.waits_for() {
+                // A part of a TLS record is part of a request. The inner connection counts requests upwards from 0, this
                 // downwards.
                 Wait::Request | Wait::Quiet(_) if self.undelivered_bytes > 0 => Wait::Head(!self.deliveries),
                 wait => wait,
@@ -184,14 +184,14 @@ impl TlsConnection {
     /// The share of body bytes among the bytes sent since the last call, before encryption.
     pub fn body_fraction(&mut self) -> f64 {
         match &mut self.state {
-            State::Open(inside) => inside.body_fraction(),
+            State::Open(inner) => inner.body_fraction(),
             _ => 1.0,
         }
     }
 
-    /// Returns true if the inside multiplexes requests.
+    /// Returns true if the inner connection multiplexes requests.
     pub fn has_streams(&self) -> bool {
-        matches!(&self.state, State::Open(inside) if inside.has_streams())
+        matches!(&self.state, State::Open(inner) if inner.has_streams())
     }
 
     /// Called before the connection is dropped: ends whatever it has started.
@@ -203,7 +203,7 @@ impl TlsConnection {
             }
             State::Handshake(None) if self.undelivered_bytes == 0 => {}
             State::Handshake(None) => context.served.count(Counter::TlsHandshakesFailed),
-            State::Open(inside) => inside.finish(context),
+            State::Open(inner) => inner.finish(context),
             State::Clear(http) => http.finish(context),
         }
         context.pool.put_buffer(std::mem::take(&mut self.receiving));
@@ -223,54 +223,54 @@ impl TlsConnection {
             }
             (Some(reason), ..) => Want::Close(reason),
             (None, State::Open(_), Some(sent)) if sent.sent == sent.total_bytes() => {
-                self.tell(Event::Sent(sent), context)
+                self.forward(Event::Sent(sent), context)
             }
             (None, _, Some(sending)) => {
                 self.sending = Some(sending);
                 self.send_part(context)
             }
             (None, _, None) => {
-                // The inside could not be told meanwhile that the server is stopping.
-                self.is_curious |= context.is_draining && self.has_streams();
-                self.go_on(context)
+                // The inner connection could not be told meanwhile that the server is stopping.
+                self.is_polling |= context.is_draining && self.has_streams();
+                self.advance(context)
             }
         }
     }
 
-    /// Continues after a receive: with the handshake, or with what has been decrypted for the inside.
-    fn go_on(&mut self, context: &mut Context<'_>) -> Want {
+    /// Continues after a receive: with the handshake, or with what has been decrypted for the inner connection.
+    fn advance(&mut self, context: &mut Context<'_>) -> Want {
         if matches!(self.state, State::Handshake(_)) {
             if self.session.is_handshaking() {
-                return self.shake_hands(context);
+                return self.continue_handshake(context);
             }
             self.open(context);
             if self.is_to_upstream() {
-                // The upstream connection is established: the inside can start.
-                return self.tell(Event::Woken, context);
+                // The upstream connection is established: the inner connection can start.
+                return self.forward(Event::Woken, context);
             }
         }
-        if self.is_curious && !self.has_news && !self.is_ended {
-            return self.tell(Event::Nothing, context);
+        if self.is_polling && !self.has_plaintext && !self.is_ended {
+            return self.forward(Event::Nothing, context);
         }
         let receiving = std::mem::take(&mut self.receiving);
-        self.pursue(Want::Receive(receiving), context)
+        self.fulfil(Want::Receive(receiving), context)
     }
 
-    /// Passes an event to the inside and performs its wants.
-    fn tell(&mut self, event: Event, context: &mut Context<'_>) -> Want {
-        let want = self.inform(event, context);
-        self.pursue(want, context)
+    /// Passes an event to the inner connection and performs its wants.
+    fn forward(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+        let want = self.inner_want(event, context);
+        self.fulfil(want, context)
     }
 
-    fn inform(&mut self, event: Event, context: &mut Context<'_>) -> Want {
-        // A delivered job or a wake-up does not answer what the inside wants from the client.
-        self.is_curious &= matches!(event, Event::Delivered(..) | Event::Woken);
-        let State::Open(inside) = &mut self.state else { unreachable!("only the inside wants") };
-        inside.handle(event, context)
+    fn inner_want(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+        // A delivered job or a wake-up does not answer what the inner connection wants from the client.
+        self.is_polling &= matches!(event, Event::Delivered(..) | Event::Woken);
+        let State::Open(inner) = &mut self.state else { unreachable!("only the inner wants") };
+        inner.handle(event, context)
     }
 
-    /// Performs a want of the inside as far as this layer can.
-    fn pursue(&mut self, mut want: Want, context: &mut Context<'_>) -> Want {
+    /// Performs a want of the inner connection as far as this layer can.
+    fn fulfil(&mut self, mut want: Want, context: &mut Context<'_>) -> Want {
         loop {
             let event = match want {
                 Want::Receive(buffer) if self.session.wants_write() => {
@@ -284,12 +284,12 @@ impl TlsConnection {
                 Want::Look(buffer) => match self.receive(buffer, context) {
                     Some(event) => event,
                     None => {
-                        self.is_curious = true;
+                        self.is_polling = true;
                         return Want::Look(Buffer::default());
                     }
                 },
                 Want::Recall => {
-                    self.is_curious = true;
+                    self.is_polling = true;
                     // While this layer sends something of its own, there is nothing to recall.
                     return if self.operation == Operation::Sending { Want::Wait } else { Want::Recall };
                 }
@@ -301,7 +301,7 @@ impl TlsConnection {
                 // All other wants need no client, and therefore no TLS.
                 want => return want,
             };
-            want = self.inform(event, context);
+            want = self.inner_want(event, context);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Receives through TLS: decrypts bytes for the inside, or discards them once the connection has ended.
+//! Receives through TLS: decrypts bytes for the inner connection, or discards them once the connection has ended.
 
 use std::io::BufRead;
 
@@ -23,15 +23,15 @@ impl TlsConnection {
         buffer.consume(received);
         context.pool.put_buffer(buffer);
         if decrypted.is_err() && self.is_to_upstream() {
-            return self.break_off(Event::Failed, context);
+            return self.abort(Event::Failed, context);
         }
         if decrypted.is_err() {
             return self.fail(context);
         }
-        self.go_on(context)
+        self.advance(context)
     }
 
-    /// Decrypts `bytes` and appends the plaintext to the inside's input.
+    /// Decrypts `bytes` and appends the plaintext to the inner connection's input.
     fn decrypt(&mut self, mut bytes: &[u8], context: &mut Context<'_>) -> Result<(), Broken> {
         while !bytes.is_empty() && !self.is_ended {
             // Reads as much as there is room for, at least one record.
@@ -44,7 +44,7 @@ impl TlsConnection {
             let mut reader = self.session.reader();
             while let Ok(plaintext @ [_, ..]) = reader.fill_buf() {
                 self.receiving.space().extend_from_slice(plaintext);
-                self.has_news = true;
+                self.has_plaintext = true;
                 let length = plaintext.len();
                 reader.consume(length);
             }
@@ -53,9 +53,9 @@ impl TlsConnection {
         if is_too_long { Err(Broken) } else { Ok(()) }
     }
 
-    /// Passes decrypted bytes to the inside.
+    /// Passes decrypted bytes to the inner connection.
     pub(super) fn receive(&mut self, buffer: Buffer, context: &mut Context<'_>) -> Option<Event> {
-        if std::mem::take(&mut self.has_news) {
+        if std::mem::take(&mut self.has_plaintext) {
             self.undelivered_bytes = 0;
             self.deliveries = self.deliveries.wrapping_add(1);
             return Some(Event::Received(buffer));

@@ -12,9 +12,9 @@ use super::{Operation, State, TlsConnection};
 const PLAINTEXT_BYTES_MAX: usize = CHUNK_BYTES as usize;
 
 impl TlsConnection {
-    /// Sends the next part of the inside's output, or reads it first.
+    /// Sends the next part of the inner connection's output, or reads it first.
     pub(super) fn send_part(&mut self, context: &mut Context<'_>) -> Want {
-        let output = self.sending.as_mut().expect("the inside is sending");
+        let output = self.sending.as_mut().expect("the inner is sending");
         if self.chunk.is_none()
             && let Some(range) = next_of_file(output)
         {
@@ -56,14 +56,14 @@ impl TlsConnection {
     pub(super) fn fail(&mut self, context: &mut Context<'_>) -> Want {
         self.closing = Some(Reason::Failed);
         // The alert replaces close_notify.
-        self.owes_goodbye = false;
+        self.owes_close_notify = false;
         self.send_encrypted(Output { is_last: true, ..Output::default() }, context)
     }
 
-    /// Closes the connection for the inside, after `close_notify` if the other side still reads.
+    /// Closes the connection for the inner connection, after `close_notify` if the other side still reads.
     pub(super) fn close(&mut self, reason: Reason, context: &mut Context<'_>) -> Want {
         let is_known = matches!(self.state, State::Open(_)) && reason != Reason::Failed;
-        if !self.owes_goodbye || !is_known {
+        if !self.owes_close_notify || !is_known {
             return Want::Close(reason);
         }
         self.closing = Some(reason);
@@ -72,7 +72,7 @@ impl TlsConnection {
 
     /// Sends `output`, whose bytes TLS has encrypted.
     fn send_encrypted(&mut self, mut output: Output, context: &mut Context<'_>) -> Want {
-        if (output.closes || output.is_last) && std::mem::take(&mut self.owes_goodbye) {
+        if (output.closes || output.is_last) && std::mem::take(&mut self.owes_close_notify) {
             self.session.send_close_notify();
         }
         output.bytes = context.pool.take();

@@ -43,10 +43,7 @@ impl Memory {
 
     pub fn map(file: OwnedFd) -> io::Result<Memory> {
         if rustix::fs::fstat(&file)?.st_size != MEMORY_BYTES as i64 {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "that is not a scoreboard of this version",
-            ));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a scoreboard of this version"));
         }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, at an address that the kernel chooses, of a file whose length is sealed, or a
@@ -68,12 +65,12 @@ impl Memory {
     }
 
     /// Not 0 if the last line of the log file is incomplete.
-    pub fn torn_log(&self) -> &AtomicU64 {
+    pub fn log_incomplete(&self) -> &AtomicU64 {
         self.shared(2)
     }
 
     /// Not 0 once a successor serves.
-    pub fn succeeded(&self) -> &AtomicU64 {
+    pub fn has_successor(&self) -> &AtomicU64 {
         self.shared(3)
     }
 

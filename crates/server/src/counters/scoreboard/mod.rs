@@ -186,22 +186,22 @@ impl Scoreboard {
     }
 
     /// Records that a successor serves: requests in progress may then take longer than after a stop.
-    pub fn succeed(&self) {
-        self.memory.succeeded().store(1, Ordering::Release);
+    pub fn set_successor(&self) {
+        self.memory.has_successor().store(1, Ordering::Release);
     }
 
-    pub fn is_succeeded(&self) -> bool {
-        self.memory.succeeded().load(Ordering::Acquire) != 0
+    pub fn has_successor(&self) -> bool {
+        self.memory.has_successor().load(Ordering::Acquire) != 0
     }
 
     /// Returns true if a process left an incomplete line in the log file, which the caller must then end.
-    pub fn take_torn_log(&self) -> bool {
-        self.memory.torn_log().swap(0, Ordering::AcqRel) != 0
+    pub fn take_log_incomplete(&self) -> bool {
+        self.memory.log_incomplete().swap(0, Ordering::AcqRel) != 0
     }
 
     /// Records that the last line in the log file is incomplete; the next process that writes ends it.
-    pub fn tear_log(&self) {
-        self.memory.torn_log().store(1, Ordering::Release);
+    pub fn mark_log_incomplete(&self) {
+        self.memory.log_incomplete().store(1, Ordering::Release);
     }
 
     /// Opens the scoreboard in a program that a child has executed, with the slot assigned to it.

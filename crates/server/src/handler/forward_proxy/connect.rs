@@ -26,7 +26,7 @@ impl ForwardProxy {
         if is_loop(Section(request.fields), &self.upstream_client().proxy().pseudonym) {
             return response.page(request, Status::LoopDetected);
         }
-        if response.is_behind_others() {
+        if response.has_earlier_output() {
             return Step::Flush;
         }
         match self.upstream_client().open_tunnel(origin, response.peer(), response.shared.served) {

@@ -57,7 +57,7 @@ fn opening(exchange: ExchangeId) -> Option<usize> {
 
 impl Handler for ForwardProxy {
     fn begin(&mut self, request: &Request<'_>, response: &mut Response<'_, '_>) -> Step {
-        self.relay.attend(response.shared);
+        self.relay.set_current(response.shared);
         if request.method == Method::Connect {
             return self.connect(request, response);
         }
@@ -76,7 +76,7 @@ impl Handler for ForwardProxy {
     ) -> Step {
         match opening(exchange) {
             Some(index) => {
-                self.relay.attend(response.shared);
+                self.relay.set_current(response.shared);
                 let tunnel = self.opening.remove(index);
                 self.connected(request, tunnel, response)
             }
@@ -102,7 +102,7 @@ impl Handler for ForwardProxy {
 
     fn progress(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) -> Progress {
         let Some(index) = opening(exchange) else { return self.relay.progress(exchange, shared) };
-        self.relay.attend(shared);
+        self.relay.set_current(shared);
         let tunnel = self.opening[index];
         match self.upstream_client().tunnel(tunnel).stage() {
             tunnels::Stage::Opening => Progress::Pending { takes_body: false, wants_body: false },
@@ -126,7 +126,7 @@ impl Handler for ForwardProxy {
 
     fn finish(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) {
         let Some(index) = opening(exchange) else { return self.relay.finish(exchange, shared) };
-        self.relay.attend(shared);
+        self.relay.set_current(shared);
         let tunnel = self.opening.remove(index);
         self.upstream_client().break_tunnel(tunnel);
         self.upstream_client().release_tunnel(tunnel);

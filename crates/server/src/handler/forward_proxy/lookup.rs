@@ -26,7 +26,7 @@ impl Lookup {
     /// Passes the outcome to those who wait for it; without an outcome, the refusal.
     fn end(&mut self, refusal: Refusal, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) {
         if !std::mem::replace(&mut self.is_over, true) {
-            upstream_client.found(&self.host, self.outcome.get().ok_or(refusal), shared.served);
+            upstream_client.resolved(&self.host, self.outcome.get().ok_or(refusal), shared.served);
         }
     }
 }

@@ -38,7 +38,7 @@ pub use rules::{PORTS, Rules, TUNNEL_PORTS};
 
 pub const KIND: Kind = Kind {
     name: "forward-proxy",
-    summary: "any origin that requests name, tunnels (CONNECT) included",
+    summary: "any origin that a request names, and tunnels (CONNECT)",
     content: None,
 };
 

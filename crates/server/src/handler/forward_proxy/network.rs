@@ -20,10 +20,10 @@ pub struct Network {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
     /// Not an address with a prefix length.
-    #[error("{0} is no network: one looks like 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7")]
+    #[error("{0} is not a network: write 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7")]
     Syntax(String),
     /// The address has bits beyond the prefix.
-    #[error("{0} has bits behind its prefix: the network that holds it is {1}")]
+    #[error("{0} has host bits set: the network that contains it is {1}")]
     Host(String, Network),
 }
 

@@ -70,7 +70,7 @@ impl Ports {
 
 /// The text is neither a port nor a range of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("ports look like 443 or 8000-8999")]
+#[error("write ports as 443 or 8000-8999")]
 pub struct PortsError;
 
 impl FromStr for Ports {

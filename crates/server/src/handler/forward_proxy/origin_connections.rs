@@ -47,7 +47,7 @@ impl UpstreamClient {
     /// Finds the addresses of `origin` for `seeker`, immediately or after a lookup.
     pub(super) fn seek(&mut self, origin: &Origin, seeker: LookupWaiter, served: &mut Served) {
         let rules = rules(&self.proxy.forward);
-        if let Some(addresses) = rules.known(origin) {
+        if let Some(addresses) = rules.cached(origin) {
             return self.find(seeker, Ok(&addresses), served);
         }
         if let Some(others) = self.origins.lookups.get_mut(&origin.host) {
@@ -65,7 +65,7 @@ impl UpstreamClient {
     }
 
     /// Handles the outcome of looking up `host`.
-    pub fn found(&mut self, host: &str, outcome: Result<&Addresses, Refusal>, served: &mut Served) {
+    pub fn resolved(&mut self, host: &str, outcome: Result<&Addresses, Refusal>, served: &mut Served) {
         for seeker in self.origins.lookups.remove(host).unwrap_or_default() {
             self.find(seeker, outcome, served);
         }
@@ -93,7 +93,7 @@ impl UpstreamClient {
         let max = self.limits.upstream.connections_max;
         let pool = self.pool_of(&origin);
         if self.pools[pool].open >= max {
-            return self.refuse_for_room(id, served);
+            return self.refuse_saturated(id, served);
         }
         self.connect(id, pool, Address::Internet(SocketAddr::new(address, origin.port)), served);
     }

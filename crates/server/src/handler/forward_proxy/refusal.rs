@@ -57,18 +57,16 @@ impl Refusal {
         match self {
             Refusal::Client => "This proxy does not serve your address.",
             Refusal::Target => {
-                "This is a forward proxy: it takes http://HOST/…, https://HOST/… and CONNECT HOST:PORT."
+                "This is a forward proxy: send http://HOST/…, https://HOST/… or CONNECT HOST:PORT."
             }
-            Refusal::Scheme => {
-                "This proxy trusts no certificates: for https it is asked for a tunnel (CONNECT)."
-            }
-            Refusal::Tunnel => "A tunnel (CONNECT) is asked for by HTTP/1 on a connection without TLS.",
+            Refusal::Scheme => "This proxy cannot verify certificates: use a tunnel (CONNECT) for https.",
+            Refusal::Tunnel => "Use HTTP/1 on a connection without TLS to open a tunnel (CONNECT).",
             Refusal::Port => "This proxy does not connect to that port.",
-            Refusal::Address => "That name leads to an address to which this proxy does not connect.",
+            Refusal::Address => "That name resolves to an address to which this proxy does not connect.",
             Refusal::Name => "That name was not found.",
-            Refusal::LookupTime => "That name was not found in time.",
+            Refusal::LookupTime => "The lookup of that name timed out.",
             Refusal::Lookups => "Too many names are being looked up.",
-            Refusal::Tunnels => "You have as many tunnels as one client may have.",
+            Refusal::Tunnels => "You have reached the limit of tunnels per client.",
         }
     }
 

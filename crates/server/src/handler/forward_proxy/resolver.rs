@@ -61,7 +61,7 @@ struct Job {
 
 impl Resolver {
     /// The cached addresses of `host`.
-    pub fn known(&self, host: &str) -> Option<Addresses> {
+    pub fn cached(&self, host: &str) -> Option<Addresses> {
         lock(&self.known).find(host, Instant::now())
     }
 
@@ -166,6 +166,6 @@ mod tests {
         assert_eq!(rustix::io::read(&socket, &mut [0; 1]), Ok(0));
         let addresses = outcome.get().cloned().unwrap();
         assert_eq!(*addresses, [IpAddr::from([127, 0, 0, 1])]);
-        assert_eq!(resolver.known("127.0.0.1"), Some(addresses));
+        assert_eq!(resolver.cached("127.0.0.1"), Some(addresses));
     }
 }

@@ -89,10 +89,10 @@ impl Rules {
     }
 
     /// The cached addresses of `origin`.
-    pub fn known(&self, origin: &Origin) -> Option<Addresses> {
+    pub fn cached(&self, origin: &Origin) -> Option<Addresses> {
         match origin.address() {
             Some(address) => Some(Arc::from([address])),
-            None => self.resolver.known(&origin.host),
+            None => self.resolver.cached(&origin.host),
         }
     }
 

@@ -16,13 +16,13 @@ const BUSY_BYTES_MIN: usize = 4 * 1024;
 /// A connection made for a tunnel.
 #[derive(Debug)]
 pub enum TunnelEnd {
-    Far(Far),
+    OriginEnd(OriginEnd),
     Sender(Sender),
 }
 
 /// The origin's side: connects, then receives.
 #[derive(Debug)]
-pub struct Far {
+pub struct OriginEnd {
     receiver: Receiver,
     step: Step,
 }
@@ -65,8 +65,11 @@ enum SenderState {
 
 impl TunnelEnd {
     /// The end that connects to the origin and receives from it.
-    pub fn far(tunnel: TunnelId) -> TunnelEnd {
-        TunnelEnd::Far(Far { receiver: Receiver::new(tunnel, Direction::ToClient), step: Step::New })
+    pub fn origin(tunnel: TunnelId) -> TunnelEnd {
+        TunnelEnd::OriginEnd(OriginEnd {
+            receiver: Receiver::new(tunnel, Direction::ToClient),
+            step: Step::New,
+        })
     }
 
     pub fn sender(tunnel: TunnelId, direction: Direction) -> TunnelEnd {
@@ -82,15 +85,15 @@ impl Machine for TunnelEnd {
         shared: &mut Shared<'_>,
     ) -> Want {
         match self {
-            TunnelEnd::Far(far) => far.handle(event, upstream_client, shared),
+            TunnelEnd::OriginEnd(end) => end.handle(event, upstream_client, shared),
             TunnelEnd::Sender(sender) => sender.handle(event, upstream_client, shared),
         }
     }
 
     fn waits_for(&self) -> Wait {
         match self {
-            TunnelEnd::Far(far) if far.step == Step::Connected => far.receiver.waits_for(),
-            TunnelEnd::Far(_) => Wait::UpstreamConnect,
+            TunnelEnd::OriginEnd(end) if end.step == Step::Connected => end.receiver.waits_for(),
+            TunnelEnd::OriginEnd(_) => Wait::UpstreamConnect,
             TunnelEnd::Sender(sender) if sender.state == SenderState::Nothing => Wait::Answer,
             TunnelEnd::Sender(_) => Wait::Tunnel,
         }
@@ -105,15 +108,15 @@ impl Machine for TunnelEnd {
 
     fn finish(&mut self, upstream_client: &mut UpstreamClient, _shared: &mut Shared<'_>) -> u64 {
         match self {
-            TunnelEnd::Far(far) if far.step == Step::Connected => far.receiver.finish(upstream_client),
-            TunnelEnd::Far(far) => upstream_client.release_tunnel(far.receiver.tunnel),
+            TunnelEnd::OriginEnd(end) if end.step == Step::Connected => end.receiver.finish(upstream_client),
+            TunnelEnd::OriginEnd(end) => upstream_client.release_tunnel(end.receiver.tunnel),
             TunnelEnd::Sender(sender) => sender.finish(upstream_client),
         }
         0
     }
 }
 
-impl Far {
+impl OriginEnd {
     fn handle(
         &mut self,
         event: Event,
@@ -136,9 +139,9 @@ impl Far {
                 Want::Recall
             }
             (Event::Woken, Step::Connecting | Step::Recalled) => Want::Wait,
-            (Event::Sent(_), _) if reach(tunnel, upstream_client, shared) => {
+            (Event::Sent(_), _) if confirm_tunnel(tunnel, upstream_client, shared) => {
                 self.step = Step::Connected;
-                self.receiver.go_on(upstream_client, shared)
+                self.receiver.advance(upstream_client, shared)
             }
             (Event::Failed, Step::New | Step::Connecting) => {
                 upstream_client.fail_tunnel(tunnel, Status::BadGateway);
@@ -244,16 +247,16 @@ impl Receiver {
             }
             _ => {}
         }
-        self.go_on(upstream_client, shared)
+        self.advance(upstream_client, shared)
     }
 
     /// Receives if there is room; the driver must be idle.
-    pub fn go_on(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
+    pub fn advance(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         let tunnel = upstream_client.tunnel(self.tunnel);
         if tunnel.is_over() {
             return Want::Close(Reason::Finished);
         }
-        if !tunnel.takes(self.direction) {
+        if !tunnel.can_receive(self.direction) {
             return Want::Wait;
         }
         self.is_receiving = true;
@@ -262,7 +265,7 @@ impl Receiver {
             return Want::Receive(Buffer::default());
         }
         let mut buffer = shared.pool.take_buffer();
-        buffer.expect_much();
+        buffer.reserve_for_body();
         Want::Receive(buffer)
     }
 
@@ -303,7 +306,7 @@ impl Sender {
                     upstream_client.shut_direction(tunnel, self.direction);
                     return Want::Close(Reason::Finished);
                 }
-                self.go_on(upstream_client, shared)
+                self.advance(upstream_client, shared)
             }
             Event::Expired if !upstream_client.tunnel(tunnel).is_over() => {
                 shared.served.count(Counter::LimitTunnelIdle);
@@ -314,11 +317,11 @@ impl Sender {
                 upstream_client.break_tunnel(tunnel);
                 Want::Close(Reason::Failed)
             }
-            _ => self.go_on(upstream_client, shared),
+            _ => self.advance(upstream_client, shared),
         }
     }
 
-    fn go_on(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
+    fn advance(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         upstream_client.send_for(self.tunnel, self.direction);
         let tunnel = upstream_client.tunnel(self.tunnel);
         if tunnel.is_over() {
@@ -345,6 +348,6 @@ impl Sender {
 }
 
 /// The origin is connected; returns true if the tunnel is still wanted.
-fn reach(tunnel: TunnelId, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> bool {
+fn confirm_tunnel(tunnel: TunnelId, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> bool {
     upstream_client.reach_tunnel(tunnel, shared.served)
 }

@@ -91,7 +91,7 @@ impl Tunnel {
     }
 
     /// Returns true if receiving for `direction` makes sense now.
-    pub fn takes(&mut self, direction: Direction) -> bool {
+    pub fn can_receive(&mut self, direction: Direction) -> bool {
         let channel = self.channel(direction);
         !channel.is_ended && channel.bytes.len() < CHANNEL_BYTES_MAX
     }
@@ -187,7 +187,7 @@ impl UpstreamClient {
         let Some(address) = tunnel.addresses.pop_front() else { return self.close_tunnel(id, end) };
         tunnel.holders += 1;
         let to = Destination::Address(Address::Internet(SocketAddr::new(address, tunnel.origin.port)));
-        self.launch(to, Box::new(TunnelEnd::far(id)), None);
+        self.launch(to, Box::new(TunnelEnd::origin(id)), None);
     }
 
     fn close_tunnel(&mut self, id: TunnelId, end: End) {

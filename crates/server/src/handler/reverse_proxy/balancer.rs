@@ -61,13 +61,13 @@ impl Balancer {
         self.0[upstream].address % count.max(1)
     }
 
-    pub fn succeed(&mut self, upstream: usize) {
+    pub fn record_success(&mut self, upstream: usize) {
         self.0[upstream].failures = 0;
         self.0[upstream].down_until = Duration::ZERO;
     }
 
     /// Records a failure of `upstream`.
-    pub fn fail(&mut self, upstream: usize, now: Duration, limits: &UpstreamLimits) {
+    pub fn record_failure(&mut self, upstream: usize, now: Duration, limits: &UpstreamLimits) {
         let state = &mut self.0[upstream];
         state.failures = state.failures.saturating_add(1);
         state.address = state.address.wrapping_add(1);
@@ -123,7 +123,7 @@ mod tests {
         let (mut health, limits) = (health(&[1, 1]), UpstreamLimits::default());
         let now = Duration::from_secs(100);
         for _ in 0..limits.failures_max {
-            health.fail(0, now, &limits);
+            health.record_failure(0, now, &limits);
         }
         assert_eq!(health.down(now), 1);
         assert!((0..10).all(|_| health.choose(now, |_| true) == Some(1)));
@@ -131,11 +131,11 @@ mod tests {
         assert_eq!(health.choose(now, |_| false), None);
         let later = now + limits.down;
         assert!((0..10).any(|_| health.choose(later, |_| true) == Some(0)));
-        health.fail(0, later, &limits);
+        health.record_failure(0, later, &limits);
         assert_eq!(health.down(later), 1, "the trial has failed");
-        health.succeed(0);
+        health.record_success(0);
         assert_eq!(health.down(later), 0);
-        health.0[0].presence.judge(true);
+        health.0[0].presence.set_failing(true);
         assert_eq!(health.down(later), 1, "whatever it answers here, it fails checks");
         assert!((0..10).all(|_| health.choose(later, |_| true) == Some(1)));
     }

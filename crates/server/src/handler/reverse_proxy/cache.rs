@@ -194,12 +194,12 @@ impl Cache {
 
     /// Decides which request fetches the object; others are coalesced with it.
     pub fn claim(&self, miss: &CacheMiss) -> Coalescing {
-        if let Some(filling) = &miss.under_way {
-            return Coalescing::Follow(Arc::clone(filling));
+        if let Some(busy_object) = &miss.busy_object {
+            return Coalescing::Follow(Arc::clone(busy_object));
         }
         match self.store.begin(&miss.key, miss.known.as_ref()) {
             InsertOutcome::Insert(fill) => Coalescing::Lead(fill),
-            InsertOutcome::Busy(filling) => Coalescing::Follow(filling),
+            InsertOutcome::Busy(busy_object) => Coalescing::Follow(busy_object),
             InsertOutcome::Hit(_) => Coalescing::Alone,
         }
     }
@@ -252,7 +252,7 @@ impl Cache {
             fetch_range: FetchRange::Whole,
             directives,
             known: kept.object.clone(),
-            under_way: kept.filling.clone(),
+            busy_object: kept.busy_object.clone(),
             about,
         }
     }
@@ -287,7 +287,7 @@ impl Cache {
         let is_tagged = |object: &Arc<Object>| {
             let stored = Metadata::read(object.metadata());
             let is_usable = |length| (1..=ENTITY_TAG_BYTES_ASKED_ABOUT_MAX).contains(&length);
-            stored.is_ok_and(|it| is_usable(it.entity_tag.len()) && !self.purges.cover(&it))
+            stored.is_ok_and(|it| is_usable(it.entity_tag.len()) && !self.purges.is_purged(&it))
         };
         let latest = variants.keys(key).take(VARIANTS_ASKED_ABOUT_MAX);
         latest.filter_map(|key| self.held(&key)).filter(is_tagged).collect()

@@ -58,7 +58,7 @@ impl Cache {
     /// If a tag is invalid.
     pub fn purge_tags(&self, tags: &[&[u8]], now: i64) -> Result<io::Result<()>, String> {
         if tags.is_empty() || !tags.iter().all(|tag| is_tag(tag)) {
-            return Err("a key is a word of 1024 bytes at most, without commas".to_owned());
+            return Err("a surrogate key is a word of at most 1024 bytes, without commas".to_owned());
         }
         self.purged.fetch_add(tags.len() as u64, Ordering::Relaxed);
         Ok(tags.iter().map(|tag| self.purges.purge(tag, now)).fold(Ok(()), Result::and))
@@ -66,7 +66,7 @@ impl Cache {
 
     /// Returns true if a tag of this object was purged after it was stored.
     pub fn is_purged(&self, stored: &Metadata<'_>) -> bool {
-        self.purges.cover(stored)
+        self.purges.is_purged(stored)
     }
 
     /// Describes the object at `key`; waits for the disk.
@@ -101,11 +101,11 @@ pub fn operate(request: &Request<'_>, cache: &Cache) -> Option<(Status, Value)> 
     let is_to_forget = method == b"PURGE" || (method == b"POST" && path == b"/purge");
     if is_to_forget && request.field("origin").is_some() {
         // A web page in a browser sent this; operators do not use one.
-        return Some((Status::Forbidden, json!({ "error": "not for pages in a browser" })));
+        return Some((Status::Forbidden, json!({ "error": "not allowed from web pages" })));
     }
     let is_about_cache = is_to_forget || path == b"/cache/object";
     if is_about_cache && cache.is_private() {
-        let problem = "every process has a cache of its own, which only its clients reach";
+        let problem = "each process has its own cache, which only its own clients reach";
         return Some((Status::NotImplemented, json!({ "error": problem })));
     }
     let outcome = match (method, path) {
@@ -135,7 +135,7 @@ fn url_of(request: &Request<'_>) -> Result<Vec<u8>, String> {
 
 /// The URL in a query: everything after `url=`, plain or percent-encoded.
 fn url_in(query: &[u8]) -> Result<Vec<u8>, String> {
-    let url = query.strip_prefix(b"url=").ok_or("the query is to be url= and a URL")?;
+    let url = query.strip_prefix(b"url=").ok_or("the query must be url=URL")?;
     let is_plain = url.starts_with(b"http://") || url.starts_with(b"https://");
     Ok(if is_plain { url.to_vec() } else { decoded(url) })
 }
@@ -148,7 +148,7 @@ fn key_of(url: &[u8], spelling: Spelling) -> Result<Vec<u8>, String> {
             let host = host.as_str().as_bytes();
             Ok(Target { scheme, host, target: target.as_bytes(), spelling }.key())
         }
-        _ => Err("a URL looks like http://www.example.org/path?query".to_owned()),
+        _ => Err("write a URL such as http://www.example.org/path?query".to_owned()),
     }
 }
 
@@ -166,7 +166,7 @@ fn purge(cache: &Cache, url: &[u8]) -> (Status, Value) {
 fn purge_tags(cache: &Cache, tags: &[u8]) -> Result<(Status, Value), String> {
     let tags: Vec<&[u8]> = tags.split(|byte| *byte == b' ').filter(|tag| !tag.is_empty()).collect();
     if let Err(error) = cache.purge_tags(&tags, now())? {
-        let problem = format!("it counts until the next start only, for it cannot be written down: {error}");
+        let problem = format!("it lasts only until the next start, because it cannot be saved: {error}");
         return Ok((Status::InternalServerError, json!({ "error": problem })));
     }
     let tags: Vec<_> = tags.into_iter().map(String::from_utf8_lossy).collect();

@@ -15,7 +15,7 @@ pub(super) struct Kept {
     /// The list of variants, if there is one, even if none matches.
     pub variants: Option<Arc<Variants>>,
     /// The object that another request, perhaps of another loop, is fetching.
-    pub filling: Option<Arc<BusyObject>>,
+    pub busy_object: Option<Arc<BusyObject>>,
 }
 
 /// Pending disk lookups: at most the list of variants and one of them.
@@ -29,7 +29,7 @@ impl Kept {
     fn of(found: Lookup) -> Kept {
         match found {
             Lookup::Hit(object) => Kept { object: Some(object), ..Kept::default() },
-            Lookup::Busy(filling) => Kept { filling: Some(filling), ..Kept::default() },
+            Lookup::Busy(busy_object) => Kept { busy_object: Some(busy_object), ..Kept::default() },
             Lookup::Varies(_) | Lookup::OnDisk(_) | Lookup::Miss => Kept::default(),
         }
     }
@@ -38,9 +38,9 @@ impl Kept {
 impl CacheLookup {
     /// Looks up `key` for `request`. Pending until the disk answers; then use [`waits`](CacheLookup::waits).
     pub(super) fn find(&mut self, store: &Store, key: &Key<'_>, request: &Request<'_>) -> Poll<Kept> {
-        Poll::Ready(match ready!(self.look(store, key)) {
+        Poll::Ready(match ready!(self.lookup_in(store, key)) {
             Lookup::Varies(variants) => {
-                let found = ready!(self.look(store, &variant_key(&variants, key, request)));
+                let found = ready!(self.lookup_in(store, &variant_key(&variants, key, request)));
                 Kept { variants: Some(variants), ..Kept::of(found) }
             }
             found => Kept::of(found),
@@ -57,7 +57,7 @@ impl CacheLookup {
         self.was_on_disk
     }
 
-    fn look(&mut self, store: &Store, key: &Key<'_>) -> Poll<Lookup> {
+    fn lookup_in(&mut self, store: &Store, key: &Key<'_>) -> Poll<Lookup> {
         self.was_on_disk = false;
         let known = self.openings.iter().find(|opening| opening.key() == key).map(Arc::clone);
         let opening = match known {

@@ -180,14 +180,14 @@ impl ReverseProxy {
         &mut self,
         request: &Request<'_>,
         relay: &Relay,
-        standing: &Revalidation,
+        revalidation: &Revalidation,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        let is_for_it = standing.is_for_all && stored_fits(request, &standing.object);
+        let is_for_it = revalidation.is_for_all && stored_fits(request, &revalidation.object);
         if !relay.follower.is_first() && !is_for_it {
             return self.begin_flow(request, None, None, relay.why, response);
         }
-        let is_validated = standing.is_validated();
+        let is_validated = revalidation.is_validated();
         if relay.follower.is_first() {
             response.note_outcome(if is_validated {
                 Outcome::RefreshUnmodified
@@ -202,12 +202,12 @@ impl ReverseProxy {
         });
         let status = CacheStatus {
             forwarded: relay.why,
-            origin_status: Some(standing.upstream_status),
-            is_stored: is_validated && standing.is_for_all,
+            origin_status: Some(revalidation.upstream_status),
+            is_stored: is_validated && revalidation.is_for_all,
             is_collapsed: !relay.follower.is_first(),
             ..CacheStatus::default()
         };
-        self.answer_from_cache(request, &standing.object, status, response)
+        self.answer_from_cache(request, &revalidation.object, status, response)
     }
 
     /// Answers when no upstream responds: with a stored object if that is allowed, otherwise with an error.
@@ -221,7 +221,7 @@ impl ReverseProxy {
     ) -> Step {
         let now = response.shared.clock.second.seconds() as i64;
         let cache = self.upstream_client.proxy().cache.as_ref();
-        let without = cache.zip(miss).map(|(cache, miss)| cache.without_upstream(miss, now));
+        let without = cache.zip(miss).map(|(cache, miss)| cache.stale_or_failure(miss, now));
         match without {
             Some(Fallback::Stored(object)) if relay.follower.is_first() || stored_fits(request, &object) => {
                 response.shared.served.count(Counter::CacheStale);

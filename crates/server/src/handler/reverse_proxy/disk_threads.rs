@@ -92,9 +92,9 @@ fn watch(store: &Store, timeout: Duration, is_ending: &AtomicBool) {
             eprintln!(
                 "{}",
                 if is_hanging {
-                    "warning: the cache's disk does not answer: going on without it until it does"
+                    "warning: the cache's disk does not respond: continuing without it until it does"
                 } else {
-                    "the cache's disk answers again"
+                    "the cache's disk responds again"
                 }
             );
         }

@@ -35,7 +35,7 @@ pub enum Stage {
 /// A request of another loop with which this one is coalesced.
 #[derive(Debug)]
 pub struct Following {
-    pub filling: Arc<BusyObject>,
+    pub busy_object: Arc<BusyObject>,
     /// Why the cache could not answer it.
     pub why: Option<Forwarded>,
 }

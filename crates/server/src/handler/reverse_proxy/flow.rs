@@ -70,7 +70,7 @@ pub struct Flow {
     pub interim: Vec<u8>,
     pub answer: Option<Arc<Answer>>,
     /// The stored response that answers instead.
-    pub standing: Option<Revalidation>,
+    pub revalidation: Option<Revalidation>,
     pub end: Option<End>,
     /// How often the request was given to a connection.
     pub attempts: u32,
@@ -106,10 +106,10 @@ pub struct Flow {
     /// All of it is kept for others to follow.
     pub is_shared: bool,
     pub(super) followers: Vec<Follower>,
-    followers_ever: u32,
+    followers_total: u32,
     parts: VecDeque<Arc<[u8]>>,
     /// The number of parts already dropped.
-    parts_gone: usize,
+    parts_dropped: usize,
     held_bytes: usize,
     /// The charge for buffered bytes, if there is a cache.
     pub(super) charge: Option<(Store, Charge)>,
@@ -165,7 +165,7 @@ impl Flow {
             upload,
             interim: Vec::new(),
             answer: None,
-            standing: None,
+            revalidation: None,
             end: None,
             attempts: 0,
             was_lost: false,
@@ -187,9 +187,9 @@ impl Flow {
             source: None,
             is_shared: false,
             followers: Vec::new(),
-            followers_ever: 0,
+            followers_total: 0,
             parts: VecDeque::new(),
-            parts_gone: 0,
+            parts_dropped: 0,
             held_bytes: 0,
             charge: None,
         }
@@ -247,7 +247,7 @@ impl Flow {
 
     /// Returns true if its followers can continue.
     pub fn has_news(&self) -> bool {
-        self.answer.is_some() || self.standing.is_some() || self.end.is_some()
+        self.answer.is_some() || self.revalidation.is_some() || self.end.is_some()
     }
 
     /// Returns true if there are interim responses for `follower`; only the first follower gets them.
@@ -264,7 +264,7 @@ impl Flow {
     }
 
     fn push(&mut self, part: Arc<[u8]>) {
-        if self.standing.is_some() {
+        if self.revalidation.is_some() {
             return;
         }
         if let Some(fill) = &mut self.fill {
@@ -307,18 +307,18 @@ impl Flow {
     pub(super) fn follow(&mut self, token: u64) -> Option<FollowerId> {
         let reader = match &self.kept {
             Some(kept) => Some(kept.reader()?),
-            None if self.parts_gone > 0 => return None,
+            None if self.parts_dropped > 0 => return None,
             None => None,
         };
-        let id = FollowerId(self.followers_ever);
-        self.followers_ever += 1;
+        let id = FollowerId(self.followers_total);
+        self.followers_total += 1;
         self.followers.push(Follower { id, token, reader, position: 0 });
         Some(id)
     }
 
     /// Marks it as started by the cache itself: all followers are coalesced requests.
     pub(super) fn begin_without_client(&mut self) {
-        self.followers_ever = 1;
+        self.followers_total = 1;
     }
 
     /// Returns true if anyone follows it, or it is stored.
@@ -329,12 +329,12 @@ impl Flow {
 
     /// Drops parts that every follower has read.
     pub(super) fn drop_read(&mut self) {
-        let end = self.parts_gone + self.parts.len();
+        let end = self.parts_dropped + self.parts.len();
         let read = self.followers.iter().map(|follower| follower.position).min().unwrap_or(end);
-        while self.parts_gone < read {
+        while self.parts_dropped < read {
             let Some(part) = self.parts.pop_front() else { break };
             self.held_bytes -= part.len();
-            self.parts_gone += 1;
+            self.parts_dropped += 1;
         }
         if let Some((store, charge)) = &mut self.charge {
             store.set_charge(charge, self.held_bytes);
@@ -357,7 +357,7 @@ impl Flow {
                 Next::Wait | Next::End | Next::Truncated => None,
             };
         }
-        let part = Arc::clone(self.parts.get(follower.position.checked_sub(self.parts_gone)?)?);
+        let part = Arc::clone(self.parts.get(follower.position.checked_sub(self.parts_dropped)?)?);
         follower.position += 1;
         self.drop_read();
         Some(Slice::whole(part))
@@ -365,7 +365,7 @@ impl Flow {
 
     /// Returns true if the next bytes for this follower have arrived.
     pub fn has_part(&self, follower: FollowerId) -> bool {
-        let end = self.parts_gone + self.parts.len();
+        let end = self.parts_dropped + self.parts.len();
         self.followers.iter().any(|other| {
             other.id == follower && other.reader.as_ref().map_or(other.position < end, Reader::is_ready)
         })

@@ -38,13 +38,13 @@ impl ReverseProxy {
         &mut self.upstream_client
     }
 
-    pub(in crate::handler) fn attend(&mut self, shared: &Shared<'_>) {
-        self.upstream_client.attend(shared.token, shared.clock.now);
+    pub(in crate::handler) fn set_current(&mut self, shared: &Shared<'_>) {
+        self.upstream_client.set_current(shared.token, shared.clock.now);
     }
 
     /// Serves the queue for upstream connections: one may have become free, or a request may have timed out.
     fn serve_queue(&mut self, shared: &mut Shared<'_>) {
-        if self.upstream_client.may_serve_queue() {
+        if self.upstream_client.can_serve_queue() {
             self.upstream_client.serve_queue(shared.served);
         }
     }
@@ -81,7 +81,7 @@ impl ReverseProxy {
 
 impl Handler for ReverseProxy {
     fn begin(&mut self, request: &Request<'_>, response: &mut Response<'_, '_>) -> Step {
-        self.attend(response.shared);
+        self.set_current(response.shared);
         if response.is_misdirected(request) || self.services.service_of(request).is_none() {
             return response.page(request, Status::MisdirectedRequest);
         }
@@ -95,7 +95,7 @@ impl Handler for ReverseProxy {
         request: &Request<'_>,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        self.attend(response.shared);
+        self.set_current(response.shared);
         let mut exchange = self.requests.remove(exchange.0);
         response.note_outcome(exchange.outcome);
         match std::mem::take(&mut exchange.stage) {
@@ -111,7 +111,7 @@ impl Handler for ReverseProxy {
     }
 
     fn upload(&mut self, exchange: ExchangeId, part: &[u8], shared: &mut Shared<'_>) {
-        self.attend(shared);
+        self.set_current(shared);
         let Stage::Relaying(relay) = &self.requests[exchange.0].stage else { return };
         let Some(upload) = &mut self.upstream_client.flow(relay.flow).upload else { return };
         if upload.is_gathered {
@@ -128,7 +128,7 @@ impl Handler for ReverseProxy {
     }
 
     fn end_upload(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) {
-        self.attend(shared);
+        self.set_current(shared);
         let Stage::Relaying(relay) = &self.requests[exchange.0].stage else { return };
         let Some(upload) = &mut self.upstream_client.flow(relay.flow).upload else { return };
         if upload.is_gathered {
@@ -142,7 +142,7 @@ impl Handler for ReverseProxy {
     }
 
     fn progress(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) -> Progress {
-        self.attend(shared);
+        self.set_current(shared);
         let Exchange { stage, lookup, .. } = &self.requests[exchange.0];
         let mut pending = Progress::Pending { takes_body: false, wants_body: false };
         let is_ready = match stage {
@@ -151,7 +151,7 @@ impl Handler for ReverseProxy {
                 !lookup.as_ref().is_some_and(|lookup| lookup.waits(&waker))
             }
             Stage::Following(following) => {
-                let stage = following.filling.stage(&self.upstream_client.waker());
+                let stage = following.busy_object.stage(&self.upstream_client.waker());
                 !matches!(stage, sojourn_cache_store::Stage::Waiting)
             }
             Stage::Relaying(relay) => {
@@ -171,7 +171,7 @@ impl Handler for ReverseProxy {
     }
 
     fn interim(&mut self, exchange: ExchangeId, heads: &mut Vec<u8>, shared: &mut Shared<'_>) {
-        self.attend(shared);
+        self.set_current(shared);
         if let Stage::Relaying(relay) = &self.requests[exchange.0].stage {
             heads.append(&mut self.upstream_client.flow(relay.flow).interim);
         }
@@ -184,7 +184,7 @@ impl Handler for ReverseProxy {
         body: &mut BodyWriter<'_>,
         shared: &mut Shared<'_>,
     ) -> BodyStep {
-        self.attend(shared);
+        self.set_current(shared);
         let Stage::Sending(stream) = &mut self.requests[exchange.0].stage else {
             return self.flow_body(exchange.0, body, shared.send_path.copied_bytes_max as usize);
         };
@@ -195,7 +195,7 @@ impl Handler for ReverseProxy {
     }
 
     fn finish(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) {
-        self.attend(shared);
+        self.set_current(shared);
         match self.requests.remove(exchange.0).stage {
             Stage::Relaying(relay) => self.upstream_client.leave(relay.flow, relay.follower),
             Stage::Lookup | Stage::Following(_) | Stage::Sending(_) => {}
@@ -203,21 +203,21 @@ impl Handler for ReverseProxy {
     }
 
     fn drive(&mut self, machine: MachineId, event: Event, shared: &mut Shared<'_>) -> (Want, Wait) {
-        self.attend(shared);
+        self.set_current(shared);
         let outcome = self.upstream_client.drive(machine, event, shared);
         self.serve_queue(shared);
         outcome
     }
 
     fn end(&mut self, machine: MachineId, shared: &mut Shared<'_>) -> u64 {
-        self.attend(shared);
+        self.set_current(shared);
         let passed_bytes = self.upstream_client.end(machine, shared);
         self.serve_queue(shared);
         passed_bytes
     }
 
     fn tick(&mut self, shared: &mut Shared<'_>) {
-        self.attend(shared);
+        self.set_current(shared);
         // Somebody may have waited long enough, or an upstream may be tried again.
         if self.upstream_client.has_queue() {
             self.upstream_client.expire_queue(shared.served);

@@ -46,15 +46,15 @@ pub fn watch(proxy: &Arc<Proxy>, check: Option<&HealthCheck>) -> std::io::Result
         let check = check.filter(|_| !matches!(proxy.upstreams[index].protocol, Protocol::Cgi(_)));
         if is_named || check.is_some() {
             let thread = std::thread::Builder::new().name("upstream".to_owned());
-            thread.spawn(move || watch_one(&proxy.upstreams[index], check.as_ref(), is_named))?;
+            thread.spawn(move || watch_upstream(&proxy.upstreams[index], check.as_ref(), is_named))?;
         }
     }
     Ok(())
 }
 
-fn watch_one(upstream: &Upstream, check: Option<&HealthCheck>, is_named: bool) -> ! {
+fn watch_upstream(upstream: &Upstream, check: Option<&HealthCheck>, is_named: bool) -> ! {
     let mut looked_up = Instant::now();
-    let mut judgement = Judgement::default();
+    let mut health = CheckHistory::default();
     loop {
         if is_named && looked_up.elapsed() >= LOOKUP_INTERVAL {
             looked_up = Instant::now();
@@ -68,8 +68,8 @@ fn watch_one(upstream: &Upstream, check: Option<&HealthCheck>, is_named: bool) -
         if let Some(check) = check {
             let has_passed = passes(upstream, check);
             upstream.presence.count(has_passed);
-            if let Some(is_failing) = judgement.after(has_passed, check) {
-                upstream.presence.judge(is_failing);
+            if let Some(is_failing) = health.after(has_passed, check) {
+                upstream.presence.set_failing(is_failing);
                 let verb =
                     if is_failing { "fails its health checks" } else { "passes its health checks again" };
                 eprintln!("upstream {} {verb}", upstream.name);
@@ -81,13 +81,13 @@ fn watch_one(upstream: &Upstream, check: Option<&HealthCheck>, is_named: bool) -
 
 /// The recent results of one upstream.
 #[derive(Debug, Default)]
-struct Judgement {
+struct CheckHistory {
     is_failing: bool,
     /// Checks in a row that contradict the current verdict.
     against: u32,
 }
 
-impl Judgement {
+impl CheckHistory {
     /// The new verdict after one more check, if it changes.
     fn after(&mut self, has_passed: bool, check: &HealthCheck) -> Option<bool> {
         if has_passed != self.is_failing {
@@ -98,7 +98,7 @@ impl Judgement {
         if self.against < if has_passed { check.rise } else { check.fall } {
             return None;
         }
-        *self = Judgement { is_failing: !has_passed, against: 0 };
+        *self = CheckHistory { is_failing: !has_passed, against: 0 };
         Some(self.is_failing)
     }
 }
@@ -110,11 +110,11 @@ fn passes(upstream: &Upstream, check: &HealthCheck) -> bool {
         .presence
         .addresses()
         .iter()
-        .any(|address| ask(upstream, address, &check.path, deadline).is_some())
+        .any(|address| check_address(upstream, address, &check.path, deadline).is_some())
 }
 
 /// Sends one check. The response must have status 2xx or 3xx; its body is not read.
-fn ask(upstream: &Upstream, address: &Address, path: &str, deadline: Instant) -> Option<()> {
+fn check_address(upstream: &Upstream, address: &Address, path: &str, deadline: Instant) -> Option<()> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", upstream.authority);
     let status = match address {
         Address::Internet(address) => {
@@ -147,7 +147,8 @@ fn exchange(
 ) -> Option<u16> {
     match protocol {
         Protocol::FastCgi(application) => {
-            return FastCgi::new(Arc::clone(application)).ask(stream, request, || left(deadline).is_some());
+            return FastCgi::new(Arc::clone(application))
+                .exchange(stream, request, || left(deadline).is_some());
         }
         Protocol::Http => {}
         Protocol::Cgi(_) => unreachable!("scripts have no address to be asked at"),
@@ -176,7 +177,7 @@ fn left(deadline: Instant) -> Option<Duration> {
     Some(deadline.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
 }
 
-/// What `watch` has found out about an upstream.
+/// The addresses and the health of an upstream, as `watch` found them.
 #[derive(Debug)]
 pub struct UpstreamState {
     addresses: Mutex<Arc<[Address]>>,
@@ -212,7 +213,7 @@ impl UpstreamState {
     }
 
     /// Marks it as failing or healthy.
-    pub fn judge(&self, is_failing: bool) {
+    pub fn set_failing(&self, is_failing: bool) {
         self.is_failing.store(is_failing, Ordering::Relaxed);
     }
 
@@ -239,9 +240,8 @@ mod tests {
             rise: 2,
             fall: 3,
         };
-        let mut judgement = Judgement::default();
-        let said: Vec<_> =
-            "++--+---+-++-+".chars().map(|sign| judgement.after(sign == '+', &check)).collect();
+        let mut health = CheckHistory::default();
+        let said: Vec<_> = "++--+---+-++-+".chars().map(|sign| health.after(sign == '+', &check)).collect();
         let mut expected = vec![None; 14];
         (expected[7], expected[11]) = (Some(true), Some(false));
         assert_eq!(said, expected);

@@ -17,6 +17,7 @@ mod balancer;
 mod cache;
 mod cache_admin;
 mod cache_lookup;
+mod cache_miss;
 mod cache_response;
 mod disk_threads;
 mod exchange;
@@ -29,9 +30,8 @@ mod machine;
 mod partial;
 mod purged_tags;
 mod relay;
-mod relayed;
 mod request_head;
-mod stored;
+mod response_head;
 mod upstream_client;
 mod upstream_connection;
 mod upstream_request;
@@ -54,6 +54,7 @@ use crate::tls::UpstreamTls;
 pub use cache::{Cache, Verdict, answer, fits};
 use cache_admin::operate;
 pub use cache_lookup::CacheLookup;
+pub use cache_miss::{CacheMiss, Coalescing, Revalidation};
 pub use disk_threads::DiskThreads;
 pub use flow::{Answer, Changes, End, Flow, FlowId, FollowerId, HELD_BYTES_MAX, Stored, Upload};
 pub use forced_hits::ForcedHits;
@@ -62,10 +63,9 @@ pub use health_checks::{HealthCheck, UpstreamState, watch};
 pub use machine::Machine;
 pub use partial::{Combination, FetchRange, Rest};
 pub use request_head::RequestHead;
-pub use stored::{CacheMiss, Coalescing, Revalidation};
 pub(in crate::handler) use upstream_client::{ATTEMPTS_MAX, Pool};
 pub use upstream_client::{Network, UpstreamClient};
-pub use upstream_request::{ClientContext, OwnAnswer, ask, host, own_answer};
+pub use upstream_request::{ClientContext, LocalResponse, build_flow, host, local_response};
 pub use upstream_response::{Fallback, Received, ResponseAction, metadata};
 pub use upstream_url::{Scheme, UpstreamUrl, UpstreamUrlError};
 
@@ -134,7 +134,7 @@ impl Services for Hosts {
 
 pub const KIND: Kind = Kind {
     name: "reverse-proxy",
-    summary: "what upstream servers answer, cached: pools, health checks, revalidation",
+    summary: "responses of upstream servers, cached: connection pools, health checks, revalidation",
     content: None,
 };
 

@@ -47,7 +47,7 @@ impl Rest {
     }
 
     /// The request to make if the parts cannot be completed.
-    pub(super) fn otherwise(&self) -> FetchRange {
+    pub(super) fn fallback_range(&self) -> FetchRange {
         if self.wanted.is_some() { FetchRange::Part } else { FetchRange::Whole }
     }
 }
@@ -149,8 +149,8 @@ pub(super) fn fetch_range(
 
 /// Stores what arrived of a truncated body as a part, if it can be completed later.
 pub(super) fn keep_as_part(fill: Insertion) {
-    let filling = Arc::clone(fill.busy_object());
-    let tag = metadata(&filling).map_or(&[][..], |stored| stored.entity_tag);
+    let busy_object = Arc::clone(fill.busy_object());
+    let tag = metadata(&busy_object).map_or(&[][..], |stored| stored.entity_tag);
     if !tag.starts_with(b"W/") {
         fill.end_as_part(tag);
     }
@@ -158,7 +158,7 @@ pub(super) fn keep_as_part(fill: Insertion) {
 
 impl Cache {
     /// Handles the response to a partial request; `None` if it needs no special handling.
-    pub(super) fn judge_part(
+    pub(super) fn classify_part(
         &self,
         miss: &CacheMiss,
         received: &Received<'_>,

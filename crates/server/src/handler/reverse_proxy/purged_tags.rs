@@ -80,7 +80,7 @@ impl PurgedTags {
     }
 
     /// Returns true if the object with this metadata was purged.
-    pub fn cover(&self, stored: &Metadata<'_>) -> bool {
+    pub fn is_purged(&self, stored: &Metadata<'_>) -> bool {
         let came = stored.response_time;
         let mut tags = tags(stored.fields).peekable();
         tags.peek().is_some() && {
@@ -159,7 +159,7 @@ mod tests {
             fields: fields.as_bytes(),
             ..Metadata::default()
         };
-        purges.cover(&stored)
+        purges.is_purged(&stored)
     }
 
     #[test]

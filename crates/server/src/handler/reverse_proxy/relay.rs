@@ -7,7 +7,10 @@ use sojourn_http::request::{Request, Scheme};
 use sojourn_http_cache::{CacheStatus, Forwarded};
 
 use super::exchange::{Exchange, Following, Relay, Stage};
-use super::{CacheMiss, ClientContext, Coalescing, OwnAnswer, ReverseProxy, Verdict, ask, host, own_answer};
+use super::{
+    CacheMiss, ClientContext, Coalescing, LocalResponse, ReverseProxy, Verdict, build_flow, host,
+    local_response,
+};
 use crate::access_log::Outcome;
 use crate::connection::{ExchangeId, Response, Step};
 use crate::counters::{Counter, Served};
@@ -51,10 +54,10 @@ impl ReverseProxy {
         request: &Request<'_>,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        match own_answer(request, self.upstream_client.proxy()) {
+        match local_response(request, self.upstream_client.proxy()) {
             None => self.relay(request, Exchange::default(), response),
-            Some(OwnAnswer::Status(status)) => response.page(request, status),
-            Some(OwnAnswer::Options) => response.options(request, ALLOWED),
+            Some(LocalResponse::Status(status)) => response.page(request, status),
+            Some(LocalResponse::Options) => response.options(request, ALLOWED),
         }
     }
 
@@ -65,16 +68,16 @@ impl ReverseProxy {
         mut exchange: Exchange,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        let asking = self.asking(request, response);
+        let client_context = self.client_context(request, response);
         let cache = self.upstream_client.proxy().cache.as_ref();
         let is_forced_hit = cache.is_some_and(|cache| cache.is_forced_hit(request));
-        if is_forced_hit && response.is_behind_others() {
+        if is_forced_hit && response.has_earlier_output() {
             // One random draw per request: wait until it is this request's turn.
             return Step::Flush;
         }
-        let verdict = self.look_up(request, asking, &mut exchange, response);
+        let verdict = self.look_up(request, client_context, &mut exchange, response);
         if matches!(verdict, Verdict::Wait) {
-            return if response.is_behind_others() { Step::Flush } else { self.wait(exchange, response) };
+            return if response.has_earlier_output() { Step::Flush } else { self.wait(exchange, response) };
         }
         if is_forced_hit {
             let is_hit = matches!(verdict, Verdict::Hit(..));
@@ -84,7 +87,7 @@ impl ReverseProxy {
         let (miss, why) = match verdict {
             Verdict::Hit(object, refresh) => {
                 if let Some(miss) = refresh {
-                    self.refresh_stored(request, asking, miss, response.shared.served);
+                    self.refresh_stored(request, client_context, miss, response.shared.served);
                 }
                 return self.answer_from_cache(request, &object, CacheStatus::default(), response);
             }
@@ -96,22 +99,22 @@ impl ReverseProxy {
                 (Some(miss), Some(why))
             }
         };
-        if response.is_behind_others() {
+        if response.has_earlier_output() {
             return Step::Flush;
         }
         let mut claim = None;
         if let Some(miss) = &miss {
             if let Some(joined) = self.upstream_client.join(miss) {
-                response.shared.served.count(Counter::CacheCollapsed);
-                response.note_outcome(Outcome::CollapsedMiss);
+                response.shared.served.count(Counter::CacheCoalesced);
+                response.note_outcome(Outcome::CoalescedMiss);
                 let stage = Stage::Relaying(Box::new(Relay::new(joined, request, why)));
                 return self.wait(Exchange { stage, ..exchange }, response);
             }
             let may_follow = miss.may_join && !exchange.has_followed;
             let cache = self.upstream_client.proxy().cache.as_ref();
             match cache.filter(|_| may_follow).map(|cache| cache.claim(miss)) {
-                Some(Coalescing::Follow(filling)) => {
-                    return self.follow(request, Following { filling, why }, exchange, response);
+                Some(Coalescing::Follow(busy_object)) => {
+                    return self.follow(request, Following { busy_object, why }, exchange, response);
                 }
                 Some(Coalescing::Lead(fill)) => claim = Some(fill),
                 Some(Coalescing::Alone) | None => {}
@@ -133,8 +136,8 @@ impl ReverseProxy {
         why: Option<Forwarded>,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        let asking = self.asking(request, response);
-        let mut flow = ask(request, asking, self.upstream_client.proxy(), miss);
+        let client_context = self.client_context(request, response);
+        let mut flow = build_flow(request, client_context, self.upstream_client.proxy(), miss);
         flow.claim = claim;
         let begun = self.upstream_client.begin(flow, response.shared.served);
         let stage = Stage::Relaying(Box::new(Relay::new(begun, request, why)));
@@ -142,7 +145,7 @@ impl ReverseProxy {
     }
 
     /// How the request arrived. A forward proxy's targets have a scheme of their own.
-    fn asking(&self, request: &Request<'_>, response: &Response<'_, '_>) -> ClientContext {
+    fn client_context(&self, request: &Request<'_>, response: &Response<'_, '_>) -> ClientContext {
         let is_forward = self.upstream_client.proxy().forward.is_some();
         let is_secure = if is_forward { request.scheme == Some(Scheme::Https) } else { response.is_secure() };
         let host = self.services.service_of(request).unwrap_or(HostId(0));
@@ -185,15 +188,15 @@ impl ReverseProxy {
     fn refresh_stored(
         &mut self,
         request: &Request<'_>,
-        asking: ClientContext,
+        client_context: ClientContext,
         miss: CacheMiss,
         served: &mut Served,
     ) {
-        if !self.upstream_client.is_under_way(&miss) {
+        if !self.upstream_client.is_fetching(&miss) {
             let is_validation = miss.is_validation();
             let counter = if is_validation { Counter::CacheRevalidations } else { Counter::CacheMisses };
             served.count(counter);
-            let flow = ask(request, asking, self.upstream_client.proxy(), Some(miss));
+            let flow = build_flow(request, client_context, self.upstream_client.proxy(), Some(miss));
             self.upstream_client.refresh(flow, served);
         }
     }

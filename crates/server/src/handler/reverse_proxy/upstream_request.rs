@@ -45,36 +45,38 @@ pub fn host<'a>(request: &Request<'a>, ask: ClientContext, proxy: &'a Proxy) -> 
 
 /// The proxy's own answer to a request that is not forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OwnAnswer {
+pub enum LocalResponse {
     Status(Status),
     /// The answer to OPTIONS for the proxy itself.
     Options,
 }
 
 /// The proxy's own answer to `request`, if it is not forwarded.
-pub fn own_answer(request: &Request<'_>, proxy: &Proxy) -> Option<OwnAnswer> {
+pub fn local_response(request: &Request<'_>, proxy: &Proxy) -> Option<LocalResponse> {
     let is_forward = proxy.forward.is_some();
     match request.method {
-        Method::Connect => return Some(OwnAnswer::Status(Status::NotImplemented)),
+        Method::Connect => return Some(LocalResponse::Status(Status::NotImplemented)),
         // TRACE would reveal what this proxy adds, and a browser's cookies.
-        _ if method(request) == b"TRACE" => return Some(OwnAnswer::Status(Status::NotImplemented)),
+        _ if method(request) == b"TRACE" => return Some(LocalResponse::Status(Status::NotImplemented)),
         // RFC 9110, 7.6.2: with Max-Forwards 0 the recipient answers itself.
-        Method::Options if request.field("max-forwards") == Some(b"0") => return Some(OwnAnswer::Options),
+        Method::Options if request.field("max-forwards") == Some(b"0") => {
+            return Some(LocalResponse::Options);
+        }
         // RFC 9112, 3.2.4: `*` asks about a gateway itself, but not about a forward proxy.
         Method::Options if request.target == b"*" => {
-            return (!is_forward).then_some(OwnAnswer::Options);
+            return (!is_forward).then_some(LocalResponse::Options);
         }
         _ if !matches!(request.target, [b'/' | b'?', ..]) => {
-            return Some(OwnAnswer::Status(Status::BadRequest));
+            return Some(LocalResponse::Status(Status::BadRequest));
         }
         _ => {}
     }
     let is_loop = forward::is_loop(Section(request.fields), &proxy.pseudonym);
-    is_loop.then_some(OwnAnswer::Status(Status::LoopDetected))
+    is_loop.then_some(LocalResponse::Status(Status::LoopDetected))
 }
 
 /// The flow for `request`. With `miss`, its response may be stored or revalidates a stored one.
-pub fn ask(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, miss: Option<CacheMiss>) -> Flow {
+pub fn build_flow(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, miss: Option<CacheMiss>) -> Flow {
     let method = method(request);
     let client =
         Client { address: ask.peer, ends: ask.ends, is_secure: ask.is_secure, version: request.version };
@@ -145,7 +147,7 @@ fn text_for(
     let is_part = match &miss.fetch_range {
         FetchRange::Whole => false,
         FetchRange::Part => true,
-        FetchRange::Rest(rest) => matches!(rest.otherwise(), FetchRange::Part),
+        FetchRange::Rest(rest) => matches!(rest.fallback_range(), FetchRange::Part),
     };
     let plain = head_for(request, ask, proxy, if is_part { Purpose::Part } else { Purpose::Fill });
     let stored = miss.stored();
@@ -225,7 +227,7 @@ mod tests {
     use super::*;
     use crate::handler::reverse_proxy::{Protocol, Upstream, UpstreamState};
 
-    fn of(text: &str) -> Result<Vec<String>, OwnAnswer> {
+    fn of(text: &str) -> Result<Vec<String>, LocalResponse> {
         let proxy = Proxy {
             upstreams: vec![],
             hosts: vec![],
@@ -236,10 +238,10 @@ mod tests {
         let Ok(Parsed::Complete(request)) = Parser::default().parse(text.as_bytes()) else {
             panic!("{text}")
         };
-        if let Some(answer) = own_answer(&request, &proxy) {
+        if let Some(answer) = local_response(&request, &proxy) {
             return Err(answer);
         }
-        let flow = ask(
+        let flow = build_flow(
             &request,
             ClientContext {
                 peer: [192, 0, 2, 1].into(),
@@ -324,7 +326,7 @@ mod tests {
             is_secure: true,
             host: HostId(0),
         };
-        let flow = ask(&request, context, &proxy, None);
+        let flow = build_flow(&request, context, &proxy, None);
         let RequestHead::Records(records) = flow.request else { panic!("no records") };
         let told =
             RequestReader::new(9).read(&[&records[..], &[1, 5, 0, 1, 0, 0, 0, 0]].concat()).unwrap().unwrap();
@@ -357,11 +359,11 @@ mod tests {
     #[test]
     fn what_goes_no_further() {
         let refused = |text, answer| assert_eq!(of(text), Err(answer), "{text}");
-        let status = OwnAnswer::Status;
+        let status = LocalResponse::Status;
         refused("TRACE / HTTP/1.1\r\nHost: h\r\n\r\n", status(Status::NotImplemented));
         refused("CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n", status(Status::NotImplemented));
-        refused("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", OwnAnswer::Options);
-        refused("OPTIONS / HTTP/1.1\r\nHost: h\r\nMax-Forwards: 0\r\n\r\n", OwnAnswer::Options);
+        refused("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", LocalResponse::Options);
+        refused("OPTIONS / HTTP/1.1\r\nHost: h\r\nMax-Forwards: 0\r\n\r\n", LocalResponse::Options);
         refused("GET / HTTP/1.1\r\nHost: h\r\nVia: 1.1 a, 1.1 Me\r\n\r\n", status(Status::LoopDetected));
         refused("GET x HTTP/1.1\r\nHost: h\r\n\r\n", status(Status::BadRequest));
     }

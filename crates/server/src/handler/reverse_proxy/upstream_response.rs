@@ -53,7 +53,7 @@ pub enum Fallback {
 
 impl Cache {
     /// Decides about a response; `claim` is the insertion, if one was started.
-    pub fn judge(
+    pub fn classify(
         &self,
         miss: &CacheMiss,
         received: &Received<'_>,
@@ -63,16 +63,16 @@ impl Cache {
         if status == 304 && miss.is_validation() {
             return self.validate(miss, received, claim);
         }
-        if let Some(action) = self.judge_part(miss, received, claim) {
+        if let Some(action) = self.classify_part(miss, received, claim) {
             return action;
         }
         let now = received.moments.response;
-        match self.stands_in(Failure::Status(status), miss, now) {
+        match self.stale_if_error(Failure::Status(status), miss, now) {
             Some(object) => {
                 ResponseAction::Stored(Revalidation { object, upstream_status: status, is_for_all: true })
             }
             None if received.asked == RequestKind::Head => {
-                self.learn(miss, received);
+                self.refresh_from_head(miss, received);
                 ResponseAction::Answer(None)
             }
             None => ResponseAction::Answer(self.begin(miss, received, claim)),
@@ -80,8 +80,8 @@ impl Cache {
     }
 
     /// What to answer at `now` after every upstream failed (RFC 9111, 4.2.4 and 4.3.3).
-    pub fn without_upstream(&self, miss: &CacheMiss, now: i64) -> Fallback {
-        if let Some(object) = self.stands_in(Failure::Disconnected, miss, now) {
+    pub fn stale_or_failure(&self, miss: &CacheMiss, now: i64) -> Fallback {
+        if let Some(object) = self.stale_if_error(Failure::Disconnected, miss, now) {
             return Fallback::Stored(object);
         }
         let stored = miss.known.as_ref().and_then(|known| Metadata::read(known.metadata()).ok());
@@ -91,7 +91,7 @@ impl Cache {
         }
     }
 
-    fn stands_in(&self, failure: Failure, miss: &CacheMiss, now: i64) -> Option<Arc<Object>> {
+    fn stale_if_error(&self, failure: Failure, miss: &CacheMiss, now: i64) -> Option<Arc<Object>> {
         let known = miss.known.as_ref()?;
         let stored = Metadata::read(known.metadata()).ok()?;
         may_answer_after(failure, &miss.directives, &stored, now, &self.policy).then(|| Arc::clone(known))
@@ -109,7 +109,7 @@ impl Cache {
         let place = all.iter().position(|one| std::ptr::eq(one, current)).expect("it is one of them");
         let object = &miss.about[place];
         let Received { moments, via, .. } = *received;
-        let standing = |object, is_for_all| Revalidation { object, upstream_status: 304, is_for_all };
+        let revalidation = |object, is_for_all| Revalidation { object, upstream_status: 304, is_for_all };
         let key = key_of(&miss.key, current);
         match freshen(current, &received.request(miss), fields, moments, via, &self.policy) {
             Freshened::Stored(metadata) => {
@@ -122,19 +122,19 @@ impl Cache {
                 if is_current {
                     self.store_as_variant(&fresh, miss, received, claim);
                 }
-                ResponseAction::Stored(standing(fresh, is_current || self.held(&key).is_some()))
+                ResponseAction::Stored(revalidation(fresh, is_current || self.held(&key).is_some()))
             }
             Freshened::Apart(metadata, lines) => {
                 if self.store.is_current(&key, object) {
                     self.store.freshen(object, &metadata);
                 }
-                ResponseAction::Stored(standing(once(object, current, &lines, moments.response), false))
+                ResponseAction::Stored(revalidation(once(object, current, &lines, moments.response), false))
             }
             Freshened::Once(lines, reason) => {
                 if !reason.is_of_request() {
                     self.store.purge(&key);
                 }
-                ResponseAction::Stored(standing(once(object, current, &lines, moments.response), false))
+                ResponseAction::Stored(revalidation(once(object, current, &lines, moments.response), false))
             }
             Freshened::Changed => {
                 self.store.purge(&miss.key);
@@ -170,7 +170,7 @@ impl Cache {
 
     /// Handles a 200 to a HEAD: updates the stored response that it describes; if it describes a different one, marks
     /// the stored one as stale (RFC 9111, 4.3.5).
-    fn learn(&self, miss: &CacheMiss, received: &Received<'_>) {
+    fn refresh_from_head(&self, miss: &CacheMiss, received: &Received<'_>) {
         let Some(object) = &miss.known else { return };
         let Ok(stored) = Metadata::read(object.metadata()) else { return };
         let Received { head, moments, via, .. } = *received;
@@ -279,7 +279,7 @@ impl Cache {
             fetch_range: FetchRange::Whole,
             directives: RequestDirectives::read(&received.sent[fields..]),
             known: None,
-            under_way: None,
+            busy_object: None,
             about: Vec::new(),
         };
         let metadata = storable(&received.request(&miss), &received.response(), &self.policy).ok()?;

@@ -47,16 +47,16 @@ pub struct UpstreamUrl {
 /// Why a text is not an upstream's URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamUrlError {
-    #[error("an upstream looks like http://127.0.0.1:8000, https://app.example or fcgi://unix:/run/php.sock")]
+    #[error("write an upstream as http://127.0.0.1:8000, https://app.example or fcgi://unix:/run/php.sock")]
     Scheme,
-    #[error("a socket looks like unix:/run/app.sock; TLS is not spoken on one")]
+    #[error("write a Unix socket as unix:/run/app.sock; TLS does not work over one")]
     Socket,
     #[error("{0}: {1}")]
     Authority(String, String),
     /// There is more than a host and a port.
-    #[error("an upstream is a host and perhaps a port, without a path")]
+    #[error("an upstream is a host with an optional port and no path")]
     More,
-    #[error("a weight looks like weight=3, up to {WEIGHT_MAX}")]
+    #[error("write a weight as weight=3, from 1 to {WEIGHT_MAX}")]
     Weight,
 }
 

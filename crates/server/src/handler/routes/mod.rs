@@ -25,7 +25,7 @@ pub use table::{Action, Pattern, PatternError, Redirection, Route, Table};
 
 pub const KIND: Kind = Kind {
     name: "routes",
-    summary: "files, upstreams, scripts, applications, redirections and fixed answers, by path",
+    summary: "files, upstreams, scripts, applications, redirects and fixed responses, by path",
     content: None,
 };
 

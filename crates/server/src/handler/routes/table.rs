@@ -37,10 +37,10 @@ pub enum Pattern {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     #[error(
-        "a path begins with a slash, as /app/ (all below), /status or =/ (one path), or is *.php (by suffix)"
+        "a path starts with a slash, as in /app/ (everything below), /status or =/ (exactly this path), or is a suffix such as *.php"
     )]
     Form,
-    #[error("a path is written as it is, without escapes, dots, double slashes or a query")]
+    #[error("write a path unescaped, without dot segments, double slashes or a query")]
     Normal,
 }
 

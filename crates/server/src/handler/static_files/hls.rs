@@ -17,6 +17,8 @@ use sojourn_http::media::{EXTENSION_BYTES_MAX, extension};
 use sojourn_media::hls::{Film, Part, Segment};
 use sojourn_media::mp4::Index;
 
+use crate::stderr;
+
 /// Extensions of files that may be films.
 const EXTENSIONS: [&[u8]; 4] = [b"mp4", b"m4v", b"m4a", b"mov"];
 
@@ -127,7 +129,7 @@ impl Films {
         let film = match self.read_film(file) {
             Ok(film) => Some(Arc::new(film)),
             Err(reason) => {
-                say(&format!("not served as HLS: {}: {reason}\n", file.file_path.escape_ascii()));
+                stderr::write(&format!("not served as HLS: {}: {reason}\n", file.file_path.escape_ascii()));
                 None
             }
         };
@@ -205,12 +207,6 @@ fn failure(error: Errno) -> OpenError {
         Errno::MFILE | Errno::NFILE | Errno::NOMEM => OpenError::Busy,
         other => OpenError::Failed(other.raw_os_error()),
     }
-}
-
-/// Writes to standard error, but not with `eprintln`, whose lock another thread may have held when this process was
-/// forked.
-fn say(text: &str) {
-    let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use resolve::{Resolved, resolve};
 
 pub const KIND: Kind = Kind {
     name: "static-files",
-    summary: "files of directories, ranges and variants included",
+    summary: "files in directories, with ranges and precompressed variants",
     content: Some(|| Arc::new(StaticSite)),
 };
 
@@ -112,7 +112,7 @@ impl StaticFiles {
     }
 
     fn open(&mut self, opening: Opening, instead: Option<Status>, response: &Response<'_, '_>) -> Step {
-        if response.is_behind_others() {
+        if response.has_earlier_output() {
             return Step::Flush;
         }
         let id = self.exchanges.insert(Exchange::Waiting { document: None, instead });
@@ -125,7 +125,7 @@ impl StaticFiles {
         instead: Option<Status>,
         response: &Response<'_, '_>,
     ) -> Step {
-        if response.is_behind_others() {
+        if response.has_earlier_output() {
             return Step::Flush;
         }
         let waiting = Exchange::Waiting { document: Some(Arc::clone(document)), instead };

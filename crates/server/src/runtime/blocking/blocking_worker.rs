@@ -62,7 +62,7 @@ impl<'a> BlockingWorker<'a> {
     }
 
     /// Writes log lines that have been in memory for long enough.
-    fn write_due_lines(&self) {
+    fn flush_log(&self) {
         if let Some(log) = &self.service.log
             && log.due_in() == Some(Duration::ZERO)
         {
@@ -167,7 +167,7 @@ impl<'a> BlockingWorker<'a> {
     }
 
     fn wait(&mut self, client: &mut Client<'_>, flags: PollFlags) -> Woken {
-        self.clock.look();
+        self.clock.update();
         let limits = &self.service.site.limits;
         let mut deadline = client.deadline(self.clock.now, limits);
         // If the client must read a response, the send rate limits how long it may take.
@@ -176,13 +176,13 @@ impl<'a> BlockingWorker<'a> {
             client.contention.observe(client.connection.waits_for(), client.answers, self.clock.now);
         }
         loop {
-            self.write_due_lines();
+            self.flush_log();
             if may_give_way && client.contention.ends(self.clock.now) {
                 return Woken::Contended;
             }
             // Checked before reading: trickling bytes would always be there.
             if self.clock.now >= deadline {
-                if !client.earns_more(self.clock.now, limits) {
+                if !client.try_extend(self.clock.now, limits) {
                     return Woken::TimedOut;
                 }
                 deadline = client.deadline(self.clock.now, limits);
@@ -211,7 +211,7 @@ impl<'a> BlockingWorker<'a> {
             let is_set = |wait: &PollFd<'_>| !wait.revents().is_empty();
             let (is_ready, is_stopping) = (is_set(&waits[0]), waits[1..count].iter().any(is_set));
             let is_contended = waits[count..].iter().any(is_set);
-            self.clock.look();
+            self.clock.update();
             if is_contended {
                 client.contention.suspect(self.clock.now);
             }
@@ -243,7 +243,7 @@ impl<'a> BlockingWorker<'a> {
 impl Worker for BlockingWorker<'_> {
     fn serve(&mut self, arrival: Arrival, backlog: Option<&Backlog<'_>>) {
         self.service.begin();
-        self.clock.look();
+        self.clock.update();
         let contention = Contention::new(backlog, 0, self.clock.now);
         let mut client = Client::new(arrival, self.service.site, contention);
         let mut want = client.connection.start();
@@ -275,13 +275,13 @@ impl Worker for BlockingWorker<'_> {
     }
 
     fn rest(&mut self) {
-        self.write_due_lines();
-        self.clock.look();
+        self.flush_log();
+        self.clock.update();
         memory::look(self.clock.now, self.service.site.limits.memory_limit);
     }
 
     fn wait_for_work(&mut self, source: BorrowedFd<'_>, heeds_stop: bool) -> bool {
-        self.write_due_lines();
+        self.flush_log();
         let lines_due = self.service.log.as_ref().and_then(|log| log.due_in());
         let timeout = lines_due.and_then(|due| Timespec::try_from(due).ok());
         let mut waits = [PollFd::new(&source, PollFlags::IN), PollFd::new(self.stop, PollFlags::IN)];
@@ -290,7 +290,7 @@ impl Worker for BlockingWorker<'_> {
     }
 
     fn is_overdue(&mut self) -> bool {
-        self.clock.look();
+        self.clock.update();
         let now = self.clock.now;
         self.begin_drain() && self.drain.is_some_and(|drain| drain.is_over(now))
     }

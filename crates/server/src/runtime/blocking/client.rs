@@ -46,20 +46,20 @@ impl<'a> Client<'a> {
     /// The deadline of a wait that starts at `now`.
     pub fn deadline(&mut self, now: Duration, limits: &Limits) -> Duration {
         let wait = self.connection.waits_for();
-        if !self.wait.replace(wait).is_some_and(|before| wait.goes_on_after(before)) {
+        if !self.wait.replace(wait).is_some_and(|before| wait.continues(before)) {
             self.deadline = limits.timeout(wait).map_or(Duration::MAX, |timeout| now.saturating_add(timeout));
         }
         self.deadline
     }
 
     /// Called when the deadline has passed: extends it and returns true if the client reads the response fast enough.
-    pub fn earns_more(&mut self, now: Duration, limits: &Limits) -> bool {
+    pub fn try_extend(&mut self, now: Duration, limits: &Limits) -> bool {
         let bytes_min = limits.sent_bytes_min(self.connection.body_fraction());
-        let earns =
+        let is_fast_enough =
             self.wait.is_some_and(Wait::is_for_sending) && self.send_rate.is_kept(&self.socket, bytes_min);
-        if earns {
+        if is_fast_enough {
             self.deadline = now.saturating_add(limits.send);
         }
-        earns
+        is_fast_enough
     }
 }

@@ -55,7 +55,7 @@ impl Worker for EventLoopWorker<'_> {
 
     fn wait_for_work(&mut self, source: BorrowedFd<'_>, heeds_stop: bool) -> bool {
         self.event_loop.rest();
-        let timeout = self.event_loop.rests_for().and_then(|time| Timespec::try_from(time).ok());
+        let timeout = self.event_loop.next_timeout().and_then(|time| Timespec::try_from(time).ok());
         let event_loop = self.event_loop.as_fd();
         let mut waits = [&source, &event_loop].map(|fd| PollFd::new(fd, PollFlags::IN)).to_vec();
         if heeds_stop {

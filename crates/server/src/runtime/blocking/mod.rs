@@ -60,7 +60,7 @@ impl<'a> Service<'a> {
 
     /// For a child process with one worker, which writes its own log lines and has no other threads.
     pub fn of_child(site: &'a Site, slot: Slot) -> io::Result<Service<'a>> {
-        Service::new(site, slot, site.log.as_ref().map(AccessLog::without_thread), true)
+        Service::new(site, slot, site.log.as_ref().map(AccessLog::writing_in_caller), true)
     }
 
     fn new(site: &'a Site, slot: Slot, log: Option<AccessLog>, is_child: bool) -> io::Result<Service<'a>> {

@@ -9,9 +9,9 @@ use crate::clients;
 use crate::connection::{Event, Lane};
 use crate::counters::{Counter, Served};
 
-mod helped;
+mod helpers;
 
-pub use helped::Helped;
+pub use helpers::HelperDisk;
 
 pub enum Submitted {
     Done(Done),

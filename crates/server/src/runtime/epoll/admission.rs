@@ -14,12 +14,12 @@ use crate::runtime::sockets::accept::{Accepted, Arrival};
 use crate::runtime::timers::drain::Drain;
 
 /// Connections accepted per loop iteration.
-const ACCEPTS_PER_TURN: usize = 64;
+const ACCEPTS_PER_ITERATION: usize = 64;
 
 impl<D: Disk> Loop<'_, D> {
     /// Accepts waiting connections up to the limit per iteration; returns true if there may be more.
     pub(super) fn accept(&mut self, listener: usize) -> bool {
-        for _ in 0..ACCEPTS_PER_TURN {
+        for _ in 0..ACCEPTS_PER_ITERATION {
             let Some(acceptor) = self.acceptors.get(listener) else { return false };
             match acceptor.accept() {
                 Accepted::Connection(arrival) => self.admit(arrival),
@@ -40,16 +40,16 @@ impl<D: Disk> Loop<'_, D> {
     /// with a single request never needs epoll.
     fn admit(&mut self, arrival: Arrival) {
         if let Some(permit) = self.state.permit(&arrival) {
-            self.welcome(arrival, permit);
+            self.add_client(arrival, permit);
         }
     }
 
     /// Serves a new connection that has a permit or needs none here.
-    pub(super) fn welcome(&mut self, Arrival { socket, peer, transport, .. }: Arrival, permit: Permit) {
+    pub(super) fn add_client(&mut self, Arrival { socket, peer, transport, .. }: Arrival, permit: Permit) {
         let token = self.state.clients.vacant();
         let connection = Connection::new(peer, self.state.site.tls_session(transport));
         let progress = Readiness::of(&connection);
-        self.state.welcome(Client::new(socket, connection, permit, progress));
+        self.state.add_client(Client::new(socket, connection, permit, progress));
         self.drive_parked(token);
     }
 
@@ -106,7 +106,7 @@ impl<D: Disk> Loop<'_, D> {
             {
                 // Its next want decides.
                 client.progress.parked = None;
-                self.happen(token, Event::Nothing);
+                self.dispatch(token, Event::Nothing);
             }
         }
         self.end_drain();

@@ -51,7 +51,7 @@ impl Client {
             Transfer::Blocked => {
                 progress.is_readable = false;
                 if buffer.unread().is_empty() {
-                    let unfilled = buffer.unfilled();
+                    let unfilled = buffer.same_kind();
                     pool.put_buffer(buffer);
                     return Err(Want::Receive(unfilled));
                 }

@@ -12,7 +12,7 @@ use crate::runtime::event_loop::{EventLoop, LoopState};
 use crate::runtime::sockets::transfer::{self, Transfer};
 
 /// Sends per connection before others are served.
-const SENDS_PER_TURN: usize = 4;
+const SENDS_PER_ITERATION: usize = 4;
 
 impl<D: Disk> Loop<'_, D> {
     /// The socket of `token` has become ready.
@@ -44,7 +44,7 @@ impl<D: Disk> Loop<'_, D> {
         for (token, done) in outcomes.drain(..) {
             let (token, event) = clients::outcome(token, done);
             if self.state.clients.find(token).is_some() {
-                self.happen(token, event);
+                self.dispatch(token, event);
             }
         }
         self.outcomes = outcomes;
@@ -55,7 +55,7 @@ impl<D: Disk> Loop<'_, D> {
         for token in self.state.overdue() {
             if let Some(client) = self.state.clients.find(token) {
                 client.progress.parked = None;
-                self.happen(token, Event::Expired);
+                self.dispatch(token, Event::Expired);
             }
         }
     }
@@ -66,7 +66,7 @@ impl<D: Disk> Loop<'_, D> {
         loop {
             let outcome = match want {
                 Want::Receive(buffer) => self.receive(token, buffer).map_err(Some),
-                Want::Send(_) if sends == SENDS_PER_TURN => {
+                Want::Send(_) if sends == SENDS_PER_ITERATION => {
                     self.state.runnable.push(token);
                     Err(Some(want))
                 }
@@ -136,7 +136,7 @@ impl<D: Disk> Loop<'_, D> {
     }
 
     pub(super) fn close(&mut self, token: u64, reason: Reason) {
-        let client = self.state.forget(token, reason);
+        let client = self.state.remove(token, reason);
         if let Some(Want::Receive(buffer)) = client.progress.parked {
             self.state.pool.put_buffer(buffer);
         }

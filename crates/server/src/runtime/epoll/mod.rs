@@ -111,7 +111,7 @@ impl<'a, D: Disk> Loop<'a, D> {
         while !self.is_finished() {
             let timeout = self.timeout();
             self.wait(&mut events, timeout)?;
-            self.turn(&events);
+            self.handle_events(&events);
         }
         self.publish();
         Ok(self.state.site.counters())
@@ -133,7 +133,7 @@ impl<'a, D: Disk> Loop<'a, D> {
 
     /// The time until the next tick, if anything depends on it.
     fn timeout(&mut self) -> Option<Duration> {
-        if self.state.can_go_on() {
+        if self.state.has_runnable() {
             Some(Duration::ZERO)
         } else if self.state.clients.is_empty() && !self.accepting_is_paused && !memory::is_short() {
             None
@@ -142,8 +142,8 @@ impl<'a, D: Disk> Loop<'a, D> {
         }
     }
 
-    fn turn(&mut self, events: &[epoll::Event]) {
-        self.state.clock.look();
+    fn handle_events(&mut self, events: &[epoll::Event]) {
+        self.state.clock.update();
         for event in events {
             // What is left has to do for this event.
             if memory::is_critical() {
@@ -178,7 +178,7 @@ impl<'a, D: Disk> Loop<'a, D> {
     fn publish(&mut self) {
         self.state.report(&self.disk);
         if self.is_child {
-            self.count_what_is_its_own();
+            self.count_process();
         }
         self.state.publish();
     }
@@ -196,7 +196,7 @@ impl<'a, D: Disk> EventLoop<'a> for Loop<'a, D> {
         self.state.clients.insert(Client::new(socket, connection, Permit::default(), progress));
     }
 
-    fn happen(&mut self, token: u64, event: Event) {
+    fn dispatch(&mut self, token: u64, event: Event) {
         let want = self.state.handle(token, event);
         self.drive(token, want);
     }

@@ -28,7 +28,7 @@ impl<'a, D: Disk> Loop<'a, D> {
 
     /// For a child process, which counts in `slot` and writes its own log lines.
     pub fn of_child(site: &'a Site, slot: Slot, stop: &'a Stop, disk: D) -> io::Result<Self> {
-        let log = site.log.as_ref().map(AccessLog::without_thread);
+        let log = site.log.as_ref().map(AccessLog::writing_in_caller);
         let child = Loop::with(LoopState::new(site, slot, log)?, Vec::new(), stop, disk)?;
         Ok(Loop { is_child: true, ..child })
     }
@@ -40,7 +40,7 @@ impl<'a, D: Disk> Loop<'a, D> {
         self.rest();
         let token = self.state.clients.vacant();
         let mut contention = Contention::new(backlog, self.answers(), self.state.clock.now);
-        self.welcome(arrival, Permit::default());
+        self.add_client(arrival, Permit::default());
         let mut events = Vec::with_capacity(EVENTS_MAX);
         while self.is_busy() {
             let (look, _) = contention.next(self.state.clock.now, self.state.clients.find(token).is_some());
@@ -52,9 +52,9 @@ impl<'a, D: Disk> Loop<'a, D> {
                     self.close(token, Reason::Failed);
                 }
             }
-            self.turn(&events);
+            self.handle_events(&events);
             self.give_way(token, &mut contention);
-            self.write_due_lines();
+            self.flush_log();
         }
         self.publish();
     }
@@ -74,7 +74,7 @@ impl<'a, D: Disk> Loop<'a, D> {
         if wait != Wait::Request {
             self.state.served.count(Counter::LimitWorkers);
             client.progress.parked = None;
-            return self.happen(token, Event::Expired);
+            return self.dispatch(token, Event::Expired);
         }
         // A request may just have arrived.
         client.progress.is_readable = true;
@@ -96,13 +96,13 @@ impl<'a, D: Disk> Loop<'a, D> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         // If it fails, it is tried again with the next connection.
         if self.wait(&mut events, Some(Duration::ZERO)).is_ok() {
-            self.turn(&events);
+            self.handle_events(&events);
         }
-        self.write_due_lines();
+        self.flush_log();
     }
 
     /// How long it needs no attention.
-    pub fn rests_for(&self) -> Option<Duration> {
+    pub fn next_timeout(&self) -> Option<Duration> {
         let tick = (!self.state.clients.is_empty()).then(|| wheel::until_next(self.state.clock.now));
         let lines = self.state.log.as_ref().and_then(AccessLog::due_in);
         tick.into_iter().chain(lines).min()
@@ -135,7 +135,7 @@ impl<'a, D: Disk> Loop<'a, D> {
     }
 
     /// Adds counters that every separate process has to report itself.
-    pub(super) fn count_what_is_its_own(&mut self) {
+    pub(super) fn count_process(&mut self) {
         self.state.site.content.report_own(&mut self.state.served);
         if let Some(log) = &self.state.log {
             self.state.served.set(Counter::LogLinesDropped, log.dropped());
@@ -147,7 +147,7 @@ impl<'a, D: Disk> Loop<'a, D> {
         has_work || self.state.clients.len() > self.state.launched() || self.state.handler.is_busy()
     }
 
-    fn write_due_lines(&self) {
+    fn flush_log(&self) {
         if let Some(log) = &self.state.log
             && log.due_in() == Some(Duration::ZERO)
         {

@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use crate::signals::BlockedSignals;
 use crate::signals::PASSED_ON;
+use crate::stderr;
 use crate::stop::Stop;
 
 /// The exit status of a child that failed.
@@ -33,14 +34,8 @@ pub fn live(parent: Pid, blocked: BlockedSignals, life: impl FnOnce(&'static Sto
 
 /// Reports why a child ends early; returns its exit status.
 fn fail(error: &io::Error) -> i32 {
-    say(&format!("error: a child process failed: {error}\n"));
+    stderr::write(&format!("error: a child process failed: {error}\n"));
     FAILED
-}
-
-/// Writes to standard error, but not with `eprintln`, whose lock another thread may have held when this process was
-/// forked.
-pub fn say(text: &str) {
-    let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 
 /// Prepares a new child.

@@ -26,7 +26,7 @@ use crate::site::Site;
 use crate::stop::Stop;
 
 /// Connections accepted per loop iteration.
-const ACCEPTS_PER_TURN: usize = 64;
+const ACCEPTS_PER_ITERATION: usize = 64;
 
 const LISTENERS: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
@@ -64,7 +64,7 @@ pub fn dispatch(site: &Site, listeners: Vec<Listener>, stop: &Stop, plan: &Plan<
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        this.turn(&events)?;
+        this.handle_events(&events)?;
     }
     Ok(())
 }
@@ -130,7 +130,7 @@ impl<'a> Dispatcher<'a> {
         [drain, pause, backoff].into_iter().flatten().min()
     }
 
-    fn turn(&mut self, events: &[epoll::Event]) -> io::Result<()> {
+    fn handle_events(&mut self, events: &[epoll::Event]) -> io::Result<()> {
         for event in events {
             match event.data.u64() {
                 STOP => self.begin_drain(),
@@ -143,7 +143,7 @@ impl<'a> Dispatcher<'a> {
         self.accept();
         match self.drain_until {
             None => {
-                self.helpers.dismiss_idle(false);
+                self.helpers.stop_idle(false);
                 self.complete_helpers()?;
                 self.dispatch();
             }
@@ -158,7 +158,7 @@ impl<'a> Dispatcher<'a> {
 
     /// Accepts waiting connections; returns true if there may be more.
     fn accept(&mut self) -> bool {
-        for _ in 0..ACCEPTS_PER_TURN {
+        for _ in 0..ACCEPTS_PER_ITERATION {
             let Some(acceptor) = &mut self.acceptor else { return false };
             let Some(arrival) = acceptor.next(&mut self.served) else { return false };
             self.receive(Waiting { arrival, since: Instant::now() });
@@ -239,7 +239,6 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// Reaps ended children.
     fn reap(&mut self) {
         for ended in self.children.reap() {
             let dispatched = self.dispatched.remove(&ended.process);
@@ -276,7 +275,7 @@ impl<'a> Dispatcher<'a> {
             }
         }
         if self.queue.is_empty() {
-            self.helpers.dismiss_idle(true);
+            self.helpers.stop_idle(true);
         }
         if Instant::now() >= until {
             self.children.kill();

@@ -38,7 +38,7 @@ struct Helper {
     /// When its current connection started, and that connection's permit.
     busy: Option<(Instant, Permit)>,
     /// It was told to stop: it gets no further connection.
-    is_leaving: bool,
+    is_stopping: bool,
 }
 
 impl Pool {
@@ -108,7 +108,7 @@ impl Pool {
                     over.extend(helper.busy.take().map(|(since, permit)| (since.elapsed(), permit)));
                     self.idle.push(process);
                 }
-                Some(Message::Leaving) => helper.is_leaving = true,
+                Some(Message::Leaving) => helper.is_stopping = true,
                 // It has ended, which is noticed separately.
                 None => {}
             }
@@ -117,10 +117,10 @@ impl Pool {
     }
 
     /// Ends idle helpers that were told to stop, or `all` idle ones.
-    pub fn dismiss_idle(&mut self, all: bool) {
+    pub fn stop_idle(&mut self, all: bool) {
         for process in std::mem::take(&mut self.idle) {
             match self.helpers.get(&process) {
-                Some(helper) if all || helper.is_leaving => drop(self.remove(process)),
+                Some(helper) if all || helper.is_stopping => drop(self.remove(process)),
                 _ => self.idle.push(process),
             }
         }
@@ -129,7 +129,7 @@ impl Pool {
     /// Handles a child's end; if it was a helper, returns the permit of its connection.
     pub fn reap(&mut self, ended: &Ended) -> Option<Permit> {
         let helper = self.remove(ended.process)?;
-        self.backoff.notice(ended);
+        self.backoff.record(ended);
         self.idle.retain(|process| *process != ended.process);
         helper.busy.map(|(_, permit)| permit)
     }
@@ -157,7 +157,7 @@ impl Pool {
         let channel = to_helper.take().expect("taken in the child only");
         let data = epoll::EventData::new_u64(process.as_raw_pid() as u64);
         epoll::add(&self.messages, &channel, data, epoll::EventFlags::IN)?;
-        self.helpers.insert(process, Helper { channel, busy: None, is_leaving: false });
+        self.helpers.insert(process, Helper { channel, busy: None, is_stopping: false });
         self.idle.push(process);
         Ok(())
     }
@@ -182,13 +182,13 @@ impl AsFd for Pool {
 /// dispatcher may have passed it a connection already, and when the whole server stops there may be a queue to serve.
 fn serve_as_helper(site: &Site, slot: Slot, stop: &Stop, channel: &ToDispatcher) -> io::Result<()> {
     run_worker(site, slot, stop, |worker| {
-        let mut is_leaving = false;
+        let mut is_stopping = false;
         loop {
-            if stop.is_requested() && !is_leaving {
+            if stop.is_requested() && !is_stopping {
                 channel.send(Message::Leaving);
-                is_leaving = true;
+                is_stopping = true;
             }
-            if worker.wait_for_work(channel.as_fd(), !is_leaving) {
+            if worker.wait_for_work(channel.as_fd(), !is_stopping) {
                 let Some(arrival) = channel.receive() else { return Ok(()) };
                 worker.serve(arrival, None);
                 channel.send(Message::Ready);

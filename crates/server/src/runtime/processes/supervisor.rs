@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::child::say;
 use super::{Children, Ended};
 use crate::counters::scoreboard::Slot;
 use crate::runtime::sockets::registry;
 use crate::site::Site;
+use crate::stderr;
 use crate::stop::Stop;
 
 /// A child that dies younger than this is replaced only after a pause, so that a child that cannot run is not restarted
@@ -32,14 +32,14 @@ pub struct RestartBackoff {
 
 impl RestartBackoff {
     /// Records the end of a child.
-    pub fn notice(&mut self, ended: &Ended) {
+    pub fn record(&mut self, ended: &Ended) {
         if ended.age >= CHILD_AGE_MIN {
             self.pauses = 0;
         } else if self.left().is_none() {
             // Children that die together count once.
             self.begin();
-            say(&format!(
-                "warning: child process {} lived for {:.3} s: the next is started in {:.0} s\n",
+            stderr::write(&format!(
+                "warning: child process {} ended after {:.3} s: the next one starts in {:.0} s\n",
                 ended.process,
                 ended.age.as_secs_f64(),
                 self.left().unwrap_or_default().as_secs_f64()
@@ -80,7 +80,7 @@ pub fn supervise(
         wait(&children, stop, backoff.left())?;
         for ended in children.reap() {
             site.scoreboard.release(ended.permit);
-            backoff.notice(&ended);
+            backoff.record(&ended);
         }
     }
     children.request_stop();
@@ -133,16 +133,16 @@ mod tests {
         let ended = |age| Ended { process: getpid(), permit: Permit::default(), age };
         let mut backoff = RestartBackoff::default();
         let mut pause = || {
-            backoff.notice(&ended(Duration::from_millis(5)));
+            backoff.record(&ended(Duration::from_millis(5)));
             // Another one in the same moment changes nothing.
-            backoff.notice(&ended(Duration::from_millis(5)));
+            backoff.record(&ended(Duration::from_millis(5)));
             let pause = backoff.left().unwrap().as_secs_f64().ceil();
             backoff.until = None;
             pause
         };
         let pauses: Vec<f64> = (0..7).map(|_| pause()).collect();
         assert_eq!(pauses, [1., 2., 4., 8., 16., 32., 32.]);
-        backoff.notice(&ended(CHILD_AGE_MIN));
+        backoff.record(&ended(CHILD_AGE_MIN));
         assert_eq!((backoff.left(), backoff.pauses), (None, 0));
     }
 }

@@ -51,7 +51,7 @@ const SHED_TLS: &[u8] = &[21, 3, 3, 0, 2, 2, 80];
 pub struct Acceptor {
     listener: Listener,
     /// The bytes sent to a connection that is shed.
-    told: &'static [u8],
+    shed_response: &'static [u8],
     reserve: Mutex<Option<OwnedFd>>,
 }
 
@@ -85,13 +85,13 @@ impl Acceptor {
         // Accepted sockets inherit it, which saves a call for each.
         rustix::net::sockopt::set_tcp_nodelay(&listener.socket, true)?;
         registry::enter(listener.socket.as_fd());
-        let told = shedding(listener.transport);
-        Ok(Acceptor { listener, told, reserve: Mutex::new(reserve()) })
+        let shed_response = shedding(listener.transport);
+        Ok(Acceptor { listener, shed_response, reserve: Mutex::new(reserve()) })
     }
 
-    /// The same for a protocol other than HTTP, which sheds connections with `told`.
-    pub fn telling(mut self, told: &'static [u8]) -> Acceptor {
-        self.told = told;
+    /// The same for a protocol other than HTTP, which sheds connections with `shed_response`.
+    pub fn with_shed_response(mut self, shed_response: &'static [u8]) -> Acceptor {
+        self.shed_response = shed_response;
         self
     }
 
@@ -138,7 +138,7 @@ impl Acceptor {
         }
         let outcome = match self.accept_raw() {
             Ok(arrival) => {
-                shed_with(&arrival, self.told);
+                shed_with(&arrival, self.shed_response);
                 Accepted::Shed
             }
             Err(Errno::AGAIN | Errno::INTR) => Accepted::Nobody,
@@ -151,7 +151,7 @@ impl Acceptor {
 
 impl Drop for Acceptor {
     fn drop(&mut self) {
-        registry::leave(self.fd());
+        registry::deregister(self.fd());
     }
 }
 
@@ -167,11 +167,11 @@ fn shedding(transport: Transport) -> &'static [u8] {
     }
 }
 
-/// Sheds a connection with the bytes `told`. Reads what the client has already sent, because closing with unread bytes
+/// Sheds a connection with the bytes `shed_response`. Reads what the client has already sent, because closing with unread bytes
 /// would reset the connection and lose the answer.
-pub fn shed_with(arrival: &Arrival, told: &[u8]) {
+pub fn shed_with(arrival: &Arrival, shed_response: &[u8]) {
     let _ = recv(&arrival.socket, &mut [0u8; 2048], RecvFlags::DONTWAIT);
-    let _ = send(&arrival.socket, told, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    let _ = send(&arrival.socket, shed_response, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 
 fn reserve() -> Option<OwnedFd> {

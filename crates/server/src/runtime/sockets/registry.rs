@@ -33,7 +33,7 @@ pub fn complete() {
 }
 
 /// Removes a socket that is about to be closed.
-pub fn leave(socket: BorrowedFd<'_>) {
+pub fn deregister(socket: BorrowedFd<'_>) {
     // In a forked child the lock may be held forever, but children do not call this.
     if let Ok(mut listening) = LISTENING.try_lock()
         && let Some(position) = listening.sockets.iter().position(|fd| *fd == socket.as_raw_fd())
@@ -85,11 +85,11 @@ mod tests {
             addresses.filter(|address| ours.contains(address)).count()
         };
         assert_eq!(ours(), 2);
-        leave(first.as_fd());
+        deregister(first.as_fd());
         assert_eq!(ours(), 2);
-        leave(again.as_fd());
+        deregister(again.as_fd());
         assert_eq!(ours(), 1);
-        leave(second.as_fd());
+        deregister(second.as_fd());
         assert_eq!(ours(), 0);
     }
 }

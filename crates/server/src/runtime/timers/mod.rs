@@ -45,7 +45,7 @@ impl Deadline {
 
     /// Starts a wait of the client with `token` at `now`.
     pub fn begin(&mut self, wait: Wait, token: u64, now: Duration, limits: &Limits, timers: &mut Timers) {
-        if wait.goes_on_after(std::mem::replace(&mut self.wait, wait)) {
+        if wait.continues(std::mem::replace(&mut self.wait, wait)) {
             return;
         }
         self.start(token, now, limits, timers);
@@ -81,7 +81,7 @@ impl Deadline {
     }
 
     /// Called when the deadline has passed: extends it and returns true if the client reads the response fast enough.
-    pub fn is_earned(
+    pub fn try_extend(
         &mut self,
         socket: &OwnedFd,
         connection: &mut Connection,
@@ -91,11 +91,11 @@ impl Deadline {
         timers: &mut Timers,
     ) -> bool {
         let bytes_min = limits.sent_bytes_min(connection.body_fraction());
-        let is_earned = self.wait.is_for_sending() && self.send_rate.is_kept(socket, bytes_min);
-        if is_earned {
+        let is_fast_enough = self.wait.is_for_sending() && self.send_rate.is_kept(socket, bytes_min);
+        if is_fast_enough {
             self.start(token, now, limits, timers);
         }
-        is_earned
+        is_fast_enough
     }
 }
 

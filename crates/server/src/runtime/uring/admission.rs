@@ -24,7 +24,7 @@ use crate::runtime::sockets::accept::{self, Accepted, Acceptor, Arrival};
 use crate::runtime::timers::drain::Drain;
 
 /// Connections accepted by system calls per loop iteration.
-const ACCEPTS_PER_TURN: usize = 64;
+const ACCEPTS_PER_ITERATION: usize = 64;
 
 /// A listening socket of the ring; its index is the token of its operations.
 pub struct RingListener {
@@ -102,7 +102,7 @@ impl Ring<'_> {
                 if is_short { Accepting::Paused } else { Accepting::Multishot }
             }
         };
-        if !completion.goes_on() {
+        if !completion.has_more() {
             self.accept_next(listener, next);
         }
     }
@@ -118,10 +118,10 @@ impl Ring<'_> {
         if self.state.drain.is_some() { self.end_accepting(listener) } else { self.accept(listener, next) }
     }
 
-    /// Accepts waiting connections by system calls, up to [`ACCEPTS_PER_TURN`].
+    /// Accepts waiting connections by system calls, up to [`ACCEPTS_PER_ITERATION`].
     fn accept_by_calls(&mut self, listener: usize) -> Accepting {
         let mut next = Accepting::Poll;
-        for _ in 0..ACCEPTS_PER_TURN {
+        for _ in 0..ACCEPTS_PER_ITERATION {
             let Some(acceptor) = &self.listeners[listener].acceptor else { break };
             match acceptor.accept() {
                 Accepted::Connection(arrival) => {
@@ -149,7 +149,7 @@ impl Ring<'_> {
         let token = self.state.clients.vacant();
         let connection = Connection::new(peer, self.state.site.tls_session(transport));
         let want = connection.start();
-        self.state.welcome(Client::new(socket, connection, permit, Pending::default()));
+        self.state.add_client(Client::new(socket, connection, permit, Pending::default()));
         self.drive(token, want);
     }
 

@@ -20,7 +20,7 @@ const PERIOD: Duration = Duration::from_millis(4);
 pub struct Batching {
     since: Duration,
     /// Loop iterations with an arrival.
-    turns: u32,
+    iterations: u32,
     /// New connections, and received requests or parts of them.
     arrivals: u32,
     is_worthwhile: bool,
@@ -28,18 +28,18 @@ pub struct Batching {
 
 impl Batching {
     pub fn new(now: Duration) -> Batching {
-        Batching { since: now, turns: 0, arrivals: 0, is_worthwhile: false }
+        Batching { since: now, iterations: 0, arrivals: 0, is_worthwhile: false }
     }
 
     /// Counts the arrivals of one loop iteration.
-    pub fn turn(&mut self, arrivals: usize, now: Duration) {
-        self.turns += u32::from(arrivals > 0);
+    pub fn record(&mut self, arrivals: usize, now: Duration) {
+        self.iterations += u32::from(arrivals > 0);
         self.arrivals += arrivals as u32;
         let passed = now.saturating_sub(self.since);
         if passed >= PERIOD {
             // An arrival per two such waits, and at least every fourth iteration with two arrivals.
             let is_frequent = 2 * BATCH_WAIT_MAX * self.arrivals >= passed;
-            let is_accompanied = 4 * self.arrivals >= 5 * self.turns;
+            let is_accompanied = 4 * self.arrivals >= 5 * self.iterations;
             *self = Batching { is_worthwhile: is_frequent && is_accompanied, ..Batching::new(now) };
         }
     }
@@ -54,9 +54,9 @@ impl Batching {
 mod tests {
     use super::*;
 
-    fn after(turns: u32, arrivals: usize, passed: Duration) -> bool {
+    fn after(iterations: u32, arrivals: usize, passed: Duration) -> bool {
         let mut batching = Batching::new(Duration::ZERO);
-        (1..=turns).for_each(|turn| batching.turn(arrivals, passed * turn / turns));
+        (1..=iterations).for_each(|turn| batching.record(arrivals, passed * turn / iterations));
         batching.is_worthwhile()
     }
 
@@ -71,9 +71,9 @@ mod tests {
     #[test]
     fn it_ends_with_the_load() {
         let mut batching = Batching::new(Duration::ZERO);
-        batching.turn(1000, PERIOD);
+        batching.record(1000, PERIOD);
         assert!(batching.is_worthwhile());
-        batching.turn(1, 2 * PERIOD);
+        batching.record(1, 2 * PERIOD);
         assert!(!batching.is_worthwhile());
     }
 }

@@ -51,7 +51,7 @@ impl Buffers {
         // SAFETY: the entries are at the start of the mapping, which outlives the registration.
         unsafe { queue.submitter().register_buf_ring_with_flags(memory.as_ptr() as u64, BUFFERS, GROUP, 0)? };
         for id in 0..BUFFERS {
-            buffers.give_back(id);
+            buffers.recycle(id);
         }
         Ok(buffers)
     }
@@ -61,10 +61,10 @@ impl Buffers {
         assert!(id < BUFFERS && length <= BYTES_EACH, "a buffer of ours, not overrun");
         // SAFETY: within the mapping; the kernel does not touch the buffer until it is returned.
         bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(self.start_of(id), length) });
-        self.give_back(id);
+        self.recycle(id);
     }
 
-    fn give_back(&mut self, id: u16) {
+    fn recycle(&mut self, id: u16) {
         let entries = self.memory.as_ptr().cast::<BufRingEntry>();
         let address = self.start_of(id) as u64;
         // SAFETY: the index is within the ring, and the entry is ours until the tail moves past it.

@@ -39,7 +39,7 @@ pub enum Operation {
     Reading(Reading),
     /// The ring has closed the socket.
     Closed,
-    Helped,
+    AwaitingHelper,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -21,7 +21,7 @@ use crate::runtime::disk::{Disk, Submitted};
 use crate::runtime::event_loop::EventLoop;
 
 /// Sends per connection before others are served.
-const SENDS_PER_TURN: usize = 4;
+const SENDS_PER_ITERATION: usize = 4;
 
 impl Ring<'_> {
     /// Handles the completion of a client's operation.
@@ -31,7 +31,7 @@ impl Ring<'_> {
         let interruption = client.progress.interruption.take();
         let doing = std::mem::replace(&mut client.progress.operation, Operation::Nothing);
         if let Some(Interruption::Closed(reason)) = interruption {
-            return self.give_up(doing, completion, reason);
+            return self.abandon(doing, completion, reason);
         }
         let is_cut_short = result == Err(Errno::CANCELED);
         let event = match (doing, interruption) {
@@ -46,7 +46,7 @@ impl Ring<'_> {
                 Some(Event::Nothing)
             }
             (Operation::Receiving(buffer), Some(Interruption::Drained)) if is_cut_short => {
-                return self.look_once(token, buffer);
+                return self.receive_last(token, buffer);
             }
             (Operation::Receiving(buffer), Some(_)) if is_cut_short => {
                 self.state.pool.put_buffer(buffer);
@@ -58,12 +58,15 @@ impl Ring<'_> {
             (Operation::Sending(output, _), None) => self.sent(token, output, result),
             (Operation::AwaitingRoom(output), None) => self.send(token, output),
             (Operation::Reading(reading), _) => self.advance(token, reading, result),
-            (Operation::Nothing | Operation::Closed | Operation::Runnable(_) | Operation::Helped, _) => {
+            (
+                Operation::Nothing | Operation::Closed | Operation::Runnable(_) | Operation::AwaitingHelper,
+                _,
+            ) => {
                 unreachable!("the ring has nothing under way for it")
             }
         };
         match event {
-            Some(event) => self.happen(token, event),
+            Some(event) => self.dispatch(token, event),
             None => self.park(token),
         }
     }
@@ -87,10 +90,10 @@ impl Ring<'_> {
         for (token, done) in outcomes.drain(..) {
             let (token, event) = clients::outcome(token, done);
             if let Some(client) = self.state.clients.find(token) {
-                if matches!(client.progress.operation, Operation::Helped) {
+                if matches!(client.progress.operation, Operation::AwaitingHelper) {
                     client.progress.operation = Operation::Nothing;
                 }
-                self.happen(token, event);
+                self.dispatch(token, event);
             }
         }
         self.outcomes = outcomes;
@@ -114,7 +117,7 @@ impl Ring<'_> {
             Operation::AwaitingRoom(_) => Purpose::Room,
             Operation::Reading(_) => Purpose::Read,
             // The ring has nothing to cancel.
-            Operation::Nothing | Operation::Closed | Operation::Runnable(_) | Operation::Helped => {
+            Operation::Nothing | Operation::Closed | Operation::Runnable(_) | Operation::AwaitingHelper => {
                 match interruption {
                     Interruption::Closed(reason) => return self.close(token, reason),
                     Interruption::Expired | Interruption::Drained | Interruption::Recalled => return,
@@ -131,7 +134,7 @@ impl Ring<'_> {
         loop {
             let event = match want {
                 Want::Receive(buffer) => return self.receive(token, buffer),
-                Want::Send(output) if sends == SENDS_PER_TURN => {
+                Want::Send(output) if sends == SENDS_PER_ITERATION => {
                     self.state.clients.at(token).progress.operation = Operation::Runnable(output);
                     self.state.runnable.push(token);
                     None
@@ -162,7 +165,7 @@ impl Ring<'_> {
             Submitted::Done(done) => Some(Event::Done(done)),
             Submitted::Refused => Some(Event::Refused),
             Submitted::Queued => {
-                self.state.clients.at(token).progress.operation = Operation::Helped;
+                self.state.clients.at(token).progress.operation = Operation::AwaitingHelper;
                 None
             }
         }
@@ -207,7 +210,7 @@ impl Ring<'_> {
     }
 
     /// Handles a completion for a client that has ended.
-    fn give_up(&mut self, doing: Operation, completion: &Completion, reason: Reason) {
+    fn abandon(&mut self, doing: Operation, completion: &Completion, reason: Reason) {
         let (token, count) = (completion.token, completion.result.unwrap_or(0));
         match doing {
             Operation::Receiving(mut buffer) => {
@@ -226,7 +229,7 @@ impl Ring<'_> {
 
     /// Closes and drops a client without an operation in progress.
     pub(super) fn close(&mut self, token: u64, reason: Reason) {
-        let client = self.state.forget(token, reason);
+        let client = self.state.remove(token, reason);
         let socket = client.socket.into_raw_fd();
         if !matches!(client.progress.operation, Operation::Closed) {
             let close = opcode::Close::new(types::Fd(socket)).build().flags(Flags::SKIP_SUCCESS);

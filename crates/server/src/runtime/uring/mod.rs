@@ -20,7 +20,7 @@ use crate::connection::{Connection, Event, Outbox};
 use crate::counters::scoreboard::Permit;
 use crate::memory;
 use crate::runtime::disk::Disk;
-use crate::runtime::disk::Helped;
+use crate::runtime::disk::HelperDisk;
 use crate::runtime::event_loop::{EventLoop, LoopState};
 use crate::runtime::sockets::accept::Listener;
 use crate::runtime::sockets::registry;
@@ -59,7 +59,7 @@ pub fn run(
     site: &Site,
     listeners: Vec<Listener>,
     stop: &Stop,
-    disk: Helped,
+    disk: HelperDisk,
     built: &Barrier,
 ) -> io::Result<()> {
     let ring = Ring::new(site, listeners, disk);
@@ -77,14 +77,14 @@ struct Ring<'a> {
     queue: Queue,
     buffers: Buffers,
     scratch: Scratch,
-    disk: Helped,
+    disk: HelperDisk,
     listeners: Vec<RingListener>,
     outcomes: Vec<(u64, Done)>,
     batching: Batching,
 }
 
 impl<'a> Ring<'a> {
-    fn new(site: &'a Site, listeners: Vec<Listener>, disk: Helped) -> io::Result<Self> {
+    fn new(site: &'a Site, listeners: Vec<Listener>, disk: HelperDisk) -> io::Result<Self> {
         let queue = Queue::new()?;
         let buffers = Buffers::new(&queue)?;
         let state = LoopState::new(site, site.scoreboard.slot(), site.log.clone())?;
@@ -111,7 +111,7 @@ impl<'a> Ring<'a> {
         while !self.is_finished() {
             let timeout = self.timeout();
             self.queue.wait(timeout, self.batching.is_worthwhile(), &mut completions)?;
-            self.turn(&completions);
+            self.handle_completions(&completions);
             completions.clear();
         }
         self.publish();
@@ -125,7 +125,7 @@ impl<'a> Ring<'a> {
 
     /// The time until the next tick, if anything depends on it.
     fn timeout(&mut self) -> Option<Duration> {
-        if self.state.can_go_on() {
+        if self.state.has_runnable() {
             Some(Duration::ZERO)
         } else if self.state.clients.is_empty()
             && !self.listeners.iter().any(RingListener::is_paused)
@@ -137,11 +137,11 @@ impl<'a> Ring<'a> {
         }
     }
 
-    fn turn(&mut self, completions: &[Completion]) {
-        self.state.clock.look();
+    fn handle_completions(&mut self, completions: &[Completion]) {
+        self.state.clock.update();
         let is_arrival =
             |completion: &&Completion| matches!(completion.purpose, Purpose::Accept | Purpose::Receive);
-        self.batching.turn(completions.iter().filter(is_arrival).count(), self.state.clock.now);
+        self.batching.record(completions.iter().filter(is_arrival).count(), self.state.clock.now);
         for completion in completions {
             // What is left has to do for this one.
             if memory::is_critical() {
@@ -217,7 +217,7 @@ impl<'a> EventLoop<'a> for Ring<'a> {
         self.state.clients.insert(client);
     }
 
-    fn happen(&mut self, token: u64, event: Event) {
+    fn dispatch(&mut self, token: u64, event: Event) {
         let want = self.state.handle(token, event);
         self.drive(token, want);
     }

@@ -95,7 +95,7 @@ impl Completion {
     }
 
     /// Returns true if a multishot operation will complete again.
-    pub fn goes_on(&self) -> bool {
+    pub fn has_more(&self) -> bool {
         cqueue::more(self.flags)
     }
 
@@ -271,7 +271,7 @@ fn hint(error: &io::Error) -> String {
         Some(libc::ENOSYS | libc::EINVAL | libc::EOPNOTSUPP) => "it needs Linux 5.19 or later".into(),
         Some(libc::ENOMEM) => "raise the limit on locked memory (ulimit -l)".into(),
         Some(libc::EMFILE | libc::ENFILE) => "raise the limit on open files (ulimit -n)".into(),
-        _ => "this system does not let it be used".into(),
+        _ => "this system does not allow it".into(),
     }
 }
 

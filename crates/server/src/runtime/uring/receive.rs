@@ -24,14 +24,14 @@ impl Ring<'_> {
     pub(super) fn receive(&mut self, token: u64, buffer: Buffer) {
         let wait = self.state.clients.at(token).connection.waits_for();
         if self.state.ends(token, wait) {
-            return self.look_once(token, buffer);
+            return self.receive_last(token, buffer);
         }
         self.state.clients.at(token).progress.operation = Operation::Receiving(buffer);
-        self.ask_to_receive(token);
+        self.submit_receive(token);
         self.state.begin_wait(token, wait);
     }
 
-    fn ask_to_receive(&mut self, token: u64) {
+    fn submit_receive(&mut self, token: u64) {
         let client = self.state.clients.at(token);
         let first = if std::mem::take(&mut client.progress.may_be_readable) { 0 } else { POLL_FIRST };
         let socket = types::Fd(client.socket.as_raw_fd());
@@ -61,7 +61,7 @@ impl Ring<'_> {
                 let client = self.state.clients.at(token);
                 client.progress.operation = Operation::Receiving(buffer);
                 client.progress.may_be_readable = true;
-                self.ask_to_receive(token);
+                self.submit_receive(token);
                 None
             }
             (Err(_), _) => Some(Event::Failed),
@@ -84,12 +84,12 @@ impl Ring<'_> {
     }
 
     /// The server is stopping: receives a request that has already arrived, or closes the connection.
-    pub(super) fn look_once(&mut self, token: u64, mut buffer: Buffer) {
+    pub(super) fn receive_last(&mut self, token: u64, mut buffer: Buffer) {
         buffer = self.state.pool.fill(buffer);
         match transfer::receive(&self.state.clients.at(token).socket, &mut buffer) {
             Transfer::Complete(count) => {
                 self.state.served.add(self.state.clients.at(token).connection.received(), count as u64);
-                self.happen(token, Event::Received(buffer));
+                self.dispatch(token, Event::Received(buffer));
             }
             _ => {
                 self.state.pool.put_buffer(buffer);

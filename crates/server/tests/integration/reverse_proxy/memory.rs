@@ -179,7 +179,7 @@ fn loops_follow_each_other() {
             if asked == 1 {
                 let counted = server.stop();
                 // Later requests found it stored.
-                let followed = counted.value(Counter::CacheCollapsed) + counted.value(Counter::CacheHits);
+                let followed = counted.value(Counter::CacheCoalesced) + counted.value(Counter::CacheHits);
                 assert_eq!(followed, CLIENTS as u64 - 1);
             }
         }

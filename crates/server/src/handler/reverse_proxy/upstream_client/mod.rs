@@ -24,13 +24,13 @@ use crate::counters::{Counter, Served};
 use crate::handler::forward_proxy::OriginConnections;
 use crate::limits::Limits;
 
-mod heads;
+mod fair_queue;
 mod pools;
-mod shares;
+mod response_heads;
 
+pub use fair_queue::Network;
+use fair_queue::Shares;
 pub(in crate::handler) use pools::Pool;
-pub use shares::Network;
-use shares::Shares;
 
 /// How often a request is tried at most.
 pub(in crate::handler) const ATTEMPTS_MAX: u32 = 3;
@@ -78,7 +78,7 @@ impl UpstreamClient {
     }
 
     /// Sets the connection that is about to handle an event at `now`.
-    pub fn attend(&mut self, token: u64, now: Duration) -> &mut UpstreamClient {
+    pub fn set_current(&mut self, token: u64, now: Duration) -> &mut UpstreamClient {
         self.token = token;
         self.now = now;
         self
@@ -208,7 +208,7 @@ impl UpstreamClient {
     }
 
     /// Returns true if a request for the same object, which others may join, is in progress.
-    pub fn is_under_way(&self, miss: &CacheMiss) -> bool {
+    pub fn is_fetching(&self, miss: &CacheMiss) -> bool {
         self.shared.contains_key(&miss.key.hash())
     }
 
@@ -218,12 +218,12 @@ impl UpstreamClient {
         let flow = &mut self.flows[id.0];
         if flow.fill.as_ref().is_some_and(|fill| !fill.is_whole()) {
             flow.is_for_disk = true;
-            self.settle(id, false);
+            self.set_shared(id, false);
         }
     }
 
     /// Records whether other requests may use the flow's response.
-    pub fn settle(&mut self, id: FlowId, is_shared: bool) {
+    pub fn set_shared(&mut self, id: FlowId, is_shared: bool) {
         if !is_shared {
             self.unshare(id);
         }
@@ -288,7 +288,7 @@ impl UpstreamClient {
 
     /// The current connection has stopped filling it; `end` is how the flow ended, unless it has ended before.
     pub fn finish(&mut self, id: FlowId, end: End) {
-        self.give_share_back(id);
+        self.release_share(id);
         let flow = &mut self.flows[id.0];
         (flow.fetch, flow.has_fetch) = (None, false);
         let end = *flow.end.get_or_insert(end);
@@ -315,7 +315,7 @@ impl UpstreamClient {
     /// The connection that fills the flow has failed. Retries the request on another connection if that is useful and
     /// safe; otherwise ends it, with `status` for the clients.
     pub fn fail(&mut self, id: FlowId, status: Status, is_worth_repeating: bool, served: &mut Served) {
-        self.give_share_back(id);
+        self.release_share(id);
         let flow = &mut self.flows[id.0];
         (flow.fetch, flow.has_fetch) = (None, false);
         let has_answer = flow.answer.is_some();

@@ -28,7 +28,7 @@ impl UpstreamClient {
     /// `upstream` has started to respond.
     pub fn succeed_at(&mut self, upstream: usize) {
         if upstream < self.proxy.upstreams.len() {
-            self.health.succeed(upstream);
+            self.health.record_success(upstream);
         }
     }
 
@@ -36,7 +36,7 @@ impl UpstreamClient {
         let upstreams = &self.proxy.upstreams;
         // A script's success says nothing about others.
         if upstreams.get(upstream).is_some_and(|upstream| !matches!(upstream.protocol, Protocol::Cgi(_))) {
-            self.health.fail(upstream, self.now, &self.limits.upstream);
+            self.health.record_failure(upstream, self.now, &self.limits.upstream);
         }
     }
 
@@ -52,7 +52,7 @@ impl UpstreamClient {
         let is_kept = pool.idle.len() < idle_max && !(is_held && pool.unanswered > 0);
         if is_kept {
             pool.idle.push(self.token);
-            self.note_free_connection();
+            self.connection_freed();
         }
         is_kept
     }
@@ -64,7 +64,7 @@ impl UpstreamClient {
 
     /// The current connection has ended.
     pub fn close(&mut self, upstream: usize) {
-        self.note_free_connection();
+        self.connection_freed();
         let (pool, token) = (&mut self.pools[upstream], self.token);
         pool.idle.retain(|idle| *idle != token);
         pool.open -= 1;
@@ -101,7 +101,7 @@ impl UpstreamClient {
                 let may_reuse = flow.attempts == 1;
                 self.dispatch_to(&origin, id, may_reuse, served);
             }
-            None => self.share_out(id, served),
+            None => self.assign_connection(id, served),
         }
     }
 
@@ -153,7 +153,7 @@ impl UpstreamClient {
         flow.upstream = upstream;
         let client = flow.client.expect("a client has asked");
         let Ok(socket) = scripts.ask(flow.request.text(), client, flow.upload.is_some()) else {
-            return self.refuse_for_room(id, served);
+            return self.refuse_saturated(id, served);
         };
         served.count(Counter::UpstreamRequests);
         self.pools[upstream].open += 1;

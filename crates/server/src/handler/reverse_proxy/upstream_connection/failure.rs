@@ -2,20 +2,20 @@
 
 use sojourn_http::Status;
 
-use super::{Speech, Stage, UpstreamClient, UpstreamConnection};
+use super::{Stage, UpstreamClient, UpstreamConnection, UpstreamProtocol};
 use crate::connection::{Reason, Shared, Want};
 use crate::handler::reverse_proxy::FlowId;
 
 impl UpstreamConnection {
     /// The upstream has shut down its sending side.
     pub(super) fn ended(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
-        match (&self.stage, &self.speech) {
-            (Stage::Head, Speech::Cgi(_, scripts)) if self.input.unread().is_empty() => {
+        match (&self.stage, &self.protocol) {
+            (Stage::Head, UpstreamProtocol::Cgi(_, scripts)) if self.input.unread().is_empty() => {
                 // If it ran for as long as scripts may, it was killed.
                 let ran = shared.clock.now.saturating_sub(self.flow(upstream_client).began);
                 let is_late = ran >= scripts.timeout();
                 let status = if is_late { Status::GatewayTimeout } else { Status::BadGateway };
-                self.give_up(status, upstream_client, shared)
+                self.fail_upstream(status, upstream_client, shared)
             }
             (Stage::Body(body), _) if body.ends_with_connection() => {
                 self.keeps = false;
@@ -30,7 +30,7 @@ impl UpstreamConnection {
         match self.stage {
             Stage::Idle => self.end_idle(upstream_client, shared),
             // A script need not read its input.
-            Stage::Sending if matches!(self.speech, Speech::Cgi(..)) => {
+            Stage::Sending if matches!(self.protocol, UpstreamProtocol::Cgi(..)) => {
                 (self.is_sent, self.stage) = (true, Stage::Head);
                 self.receive()
             }
@@ -53,17 +53,17 @@ impl UpstreamConnection {
                 fail(flow, Status::BadGateway, true, upstream_client, shared);
                 Want::Close(Reason::Failed)
             }
-            _ => self.give_up(Status::BadGateway, upstream_client, shared),
+            _ => self.fail_upstream(Status::BadGateway, upstream_client, shared),
         }
     }
 
     /// Returns true if any part of an answer to the current request has arrived. A script's request counts as answered from
     /// its start, because its process was for this request alone.
     fn has_begun_to_answer(&self) -> bool {
-        let has_received = match &self.speech {
-            Speech::Http => self.parser.is_partial() || self.interim_responses > 0,
-            Speech::FastCgi(fastcgi) => fastcgi.has_received,
-            Speech::Cgi(..) => true,
+        let has_received = match &self.protocol {
+            UpstreamProtocol::Http => self.parser.is_partial() || self.interim_responses > 0,
+            UpstreamProtocol::FastCgi(fastcgi) => fastcgi.has_received,
+            UpstreamProtocol::Cgi(..) => true,
         };
         has_received || !self.input.unread().is_empty()
     }
@@ -87,14 +87,14 @@ impl UpstreamConnection {
                 Want::Close(Reason::TimedOut)
             }
             _ => {
-                self.give_up(Status::GatewayTimeout, upstream_client, shared);
+                self.fail_upstream(Status::GatewayTimeout, upstream_client, shared);
                 Want::Close(Reason::TimedOut)
             }
         }
     }
 
     /// The exchange has failed, and the upstream is to blame.
-    pub(super) fn give_up(
+    pub(super) fn fail_upstream(
         &mut self,
         status: Status,
         upstream_client: &mut UpstreamClient,

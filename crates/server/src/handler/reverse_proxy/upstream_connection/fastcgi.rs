@@ -94,16 +94,16 @@ impl FastCgi {
     }
 
     /// Returns true if another request may follow on the connection.
-    pub fn may_stay(&self) -> bool {
+    pub fn can_reuse(&self) -> bool {
         matches!(self.ending, Some(Ending::Complete(_))) && self.reader.is_at_rest()
     }
 
-    /// Sends `request` on a blocking connection while `goes_on`; returns the response's status. Used by health checks.
-    pub fn ask(
+    /// Sends `request` on a blocking connection while `may_continue`; returns the response's status. Used by health checks.
+    pub fn exchange(
         mut self,
         mut stream: impl Read + Write,
         request: &str,
-        goes_on: impl Fn() -> bool,
+        may_continue: impl Fn() -> bool,
     ) -> Option<u16> {
         let (mut output, mut response, mut chunk) = (Vec::new(), Buffer::default(), [0; 4096]);
         let address = Ipv4Addr::LOCALHOST.into();
@@ -111,7 +111,7 @@ impl FastCgi {
         self.begin(&RequestHead::Http(request.into()), client, &mut output).ok()?;
         end_input(&mut output);
         stream.write_all(&output).ok()?;
-        while goes_on() {
+        while may_continue() {
             let count = stream.read(&mut chunk).ok().filter(|count| *count > 0)?;
             if !self.read(&chunk[..count], |part| response.space().extend_from_slice(part)) {
                 return None;

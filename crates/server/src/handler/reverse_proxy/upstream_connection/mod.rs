@@ -33,7 +33,7 @@ pub struct UpstreamConnection {
     flow: Option<FlowId>,
     stage: Stage,
     parser: Parser,
-    speech: Speech,
+    protocol: UpstreamProtocol,
     interim_responses: u32,
     /// Received bytes not parsed yet, unless the driver has the buffer.
     input: Buffer,
@@ -48,11 +48,11 @@ pub struct UpstreamConnection {
     answered: u32,
     /// True if the upstream keeps the connection after the current response.
     keeps: bool,
-    head_came: Duration,
+    head_received_at: Duration,
 }
 
 #[derive(Debug)]
-enum Speech {
+enum UpstreamProtocol {
     Http,
     FastCgi(Box<FastCgi>),
     /// The other end is a script's standard input and output.
@@ -76,17 +76,17 @@ enum Stage {
 impl UpstreamConnection {
     /// A connection to `upstream`, to be made for a flow.
     pub fn new(upstream: usize, flow: FlowId, protocol: Protocol) -> UpstreamConnection {
-        let speech = match protocol {
-            Protocol::Http => Speech::Http,
-            Protocol::FastCgi(application) => Speech::FastCgi(Box::new(FastCgi::new(application))),
-            Protocol::Cgi(scripts) => Speech::Cgi(ScriptFields::default(), scripts),
+        let protocol = match protocol {
+            Protocol::Http => UpstreamProtocol::Http,
+            Protocol::FastCgi(application) => UpstreamProtocol::FastCgi(Box::new(FastCgi::new(application))),
+            Protocol::Cgi(scripts) => UpstreamProtocol::Cgi(ScriptFields::default(), scripts),
         };
         UpstreamConnection {
             upstream,
             flow: Some(flow),
             stage: Stage::New,
             parser: Parser::default(),
-            speech,
+            protocol,
             interim_responses: 0,
             input: Buffer::default(),
             is_receiving: false,
@@ -95,7 +95,7 @@ impl UpstreamConnection {
             is_unanswered: true,
             answered: 0,
             keeps: true,
-            head_came: Duration::ZERO,
+            head_received_at: Duration::ZERO,
         }
     }
 }
@@ -113,13 +113,13 @@ impl Machine for UpstreamConnection {
         let was_receiving = std::mem::replace(&mut self.is_receiving, false);
         self.is_recalled = false;
         match event {
-            Event::Woken => self.woken(was_receiving, upstream_client, shared),
+            Event::Woken => self.on_wake(was_receiving, upstream_client, shared),
             Event::Received(buffer) => self.received(buffer, upstream_client, shared),
             Event::Sent(output) => {
                 shared.pool.put(output.bytes);
                 self.sent(upstream_client, shared)
             }
-            Event::Nothing => self.go_on(upstream_client, shared),
+            Event::Nothing => self.advance(upstream_client, shared),
             Event::Ended => self.ended(upstream_client, shared),
             Event::Expired => self.expired(upstream_client, shared),
             Event::Failed => self.broken(upstream_client, shared),
@@ -159,7 +159,7 @@ impl Machine for UpstreamConnection {
 
 impl UpstreamConnection {
     /// Handles a wake-up from another connection, which may be spurious.
-    fn woken(
+    fn on_wake(
         &mut self,
         was_receiving: bool,
         upstream_client: &mut UpstreamClient,
@@ -180,7 +180,7 @@ impl UpstreamConnection {
                 self.is_recalled = true;
                 Want::Recall
             }
-            (true, false) => self.go_on(upstream_client, shared),
+            (true, false) => self.advance(upstream_client, shared),
             (false, _) => {
                 self.is_receiving = was_receiving;
                 Want::Wait
@@ -189,7 +189,7 @@ impl UpstreamConnection {
     }
 
     /// Continues with the next want; the driver must be idle.
-    fn go_on(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
+    fn advance(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         match self.stage {
             Stage::New => self.begin(upstream_client, shared),
             Stage::Idle => match upstream_client.take_assignment() {

@@ -4,7 +4,7 @@ use sojourn_cgi::fastcgi::end_input;
 
 use super::failure::fail;
 use super::fastcgi::append_upload;
-use super::{Speech, Stage, UpstreamClient, UpstreamConnection};
+use super::{Stage, UpstreamClient, UpstreamConnection, UpstreamProtocol};
 use crate::connection::{Output, Reason, Shared, Want};
 use crate::counters::Counter;
 
@@ -20,14 +20,14 @@ impl UpstreamConnection {
         self.interim_responses = 0;
         let mut bytes = shared.pool.take();
         let flow = upstream_client.flow(id);
-        match &mut self.speech {
-            Speech::Http => {
+        match &mut self.protocol {
+            UpstreamProtocol::Http => {
                 bytes.extend_from_slice(flow.request.text());
                 if let Some(upload) = &mut flow.upload {
                     bytes.append(&mut upload.bytes);
                 }
             }
-            Speech::FastCgi(fastcgi) => {
+            UpstreamProtocol::FastCgi(fastcgi) => {
                 let client = flow.client.expect("a client has asked");
                 if let Err(status) = fastcgi.begin(&flow.request, client, &mut bytes) {
                     shared.pool.put(bytes);
@@ -45,7 +45,7 @@ impl UpstreamConnection {
                 }
             }
             // The spawner has the head.
-            Speech::Cgi(..) => {
+            UpstreamProtocol::Cgi(..) => {
                 shared.pool.put(bytes);
                 self.stage = Stage::Head;
                 match &mut flow.upload {
@@ -72,7 +72,7 @@ impl UpstreamConnection {
             shared.served.add(Counter::UpstreamConnectWait, waited.as_nanos() as u64);
         }
         self.stage = Stage::Head;
-        self.go_on(upstream_client, shared)
+        self.advance(upstream_client, shared)
     }
 
     /// Sends available bytes of the request's body; otherwise waits for the response, which may arrive early.
@@ -82,16 +82,16 @@ impl UpstreamConnection {
             return self.receive();
         };
         self.is_sent = upload.is_complete;
-        let bytes = match &self.speech {
-            Speech::Http | Speech::Cgi(..) => std::mem::take(&mut upload.bytes),
-            Speech::FastCgi(_) => {
+        let bytes = match &self.protocol {
+            UpstreamProtocol::Http | UpstreamProtocol::Cgi(..) => std::mem::take(&mut upload.bytes),
+            UpstreamProtocol::FastCgi(_) => {
                 let mut records = Vec::new();
                 append_upload(upload, &mut records);
                 records
             }
         };
         // A script may read until the end of its input, whatever CONTENT_LENGTH says.
-        let is_last = self.is_sent && matches!(self.speech, Speech::Cgi(..));
+        let is_last = self.is_sent && matches!(self.protocol, UpstreamProtocol::Cgi(..));
         if bytes.is_empty() && !is_last {
             return self.receive();
         }

@@ -6,7 +6,7 @@ use sojourn_http::upstream::Head;
 
 use super::body::{Body, Progress};
 use super::failure::fail;
-use super::{Speech, Stage, UpstreamClient, UpstreamConnection};
+use super::{Stage, UpstreamClient, UpstreamConnection, UpstreamProtocol};
 use crate::connection::{Buffer, Reason, Shared, Want};
 use crate::counters::Counter;
 use crate::handler::reverse_proxy::{End, FlowId, ResponseAction};
@@ -18,8 +18,9 @@ impl UpstreamConnection {
     pub(super) fn receive(&mut self) -> Want {
         self.is_receiving = true;
         // Bytes already received must not be lost when receiving is recalled; FastCGI records are not response bytes.
-        let is_response = self.is_sent && !matches!(self.speech, Speech::FastCgi(_));
-        let empty = if matches!(self.stage, Stage::Head) { Buffer::roomy() } else { Buffer::default() };
+        let is_response = self.is_sent && !matches!(self.protocol, UpstreamProtocol::FastCgi(_));
+        let empty =
+            if matches!(self.stage, Stage::Head) { Buffer::for_response() } else { Buffer::default() };
         Want::Receive(if is_response && self.input.is_allocated() {
             std::mem::take(&mut self.input)
         } else {
@@ -40,14 +41,14 @@ impl UpstreamConnection {
             }
             return Want::Wait;
         }
-        let mut buffer = match &self.speech {
-            Speech::Http | Speech::Cgi(..) => std::mem::take(&mut self.input),
-            Speech::FastCgi(_) => Buffer::default(),
+        let mut buffer = match &self.protocol {
+            UpstreamProtocol::Http | UpstreamProtocol::Cgi(..) => std::mem::take(&mut self.input),
+            UpstreamProtocol::FastCgi(_) => Buffer::default(),
         };
         if !buffer.is_allocated() {
             buffer = shared.pool.take_buffer();
         }
-        buffer.expect_much();
+        buffer.reserve_for_body();
         self.is_receiving = true;
         Want::Receive(buffer)
     }
@@ -58,7 +59,7 @@ impl UpstreamConnection {
         upstream_client: &mut UpstreamClient,
         shared: &mut Shared<'_>,
     ) -> Want {
-        if let Speech::FastCgi(fastcgi) = &mut self.speech {
+        if let UpstreamProtocol::FastCgi(fastcgi) = &mut self.protocol {
             let makes_sense = match (&mut self.stage, self.flow) {
                 // Read directly into the flow, without the input buffer.
                 (Stage::Body(body), Some(id)) => {
@@ -78,7 +79,7 @@ impl UpstreamConnection {
             shared.pool.put_buffer(buffer);
             upstream_client.log_errors(self.upstream, &fastcgi.take_errors());
             if !makes_sense && !matches!(self.stage, Stage::Idle) {
-                return self.give_up(Status::BadGateway, upstream_client, shared);
+                return self.fail_upstream(Status::BadGateway, upstream_client, shared);
             }
         } else if self.input.unread().is_empty() {
             shared.pool.put_buffer(std::mem::replace(&mut self.input, buffer));
@@ -98,13 +99,15 @@ impl UpstreamConnection {
 
     fn read_head(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         let id = self.flow.expect("there is a request");
-        let is_records = matches!(self.speech, Speech::FastCgi(_));
+        let is_records = matches!(self.protocol, UpstreamProtocol::FastCgi(_));
         loop {
             let asked = self.flow(upstream_client).asked;
-            let (ending, parsed) = match &mut self.speech {
-                Speech::Http => (None, self.parser.parse(self.input.unread(), asked).map_err(drop)),
-                Speech::Cgi(fields, _) => (None, fields.parse(self.input.unread(), asked, false)),
-                Speech::FastCgi(fastcgi) => (fastcgi.ending, fastcgi.parse(self.input.unread(), asked)),
+            let (ending, parsed) = match &mut self.protocol {
+                UpstreamProtocol::Http => (None, self.parser.parse(self.input.unread(), asked).map_err(drop)),
+                UpstreamProtocol::Cgi(fields, _) => (None, fields.parse(self.input.unread(), asked, false)),
+                UpstreamProtocol::FastCgi(fastcgi) => {
+                    (fastcgi.ending, fastcgi.parse(self.input.unread(), asked))
+                }
             };
             let head = match (parsed, ending) {
                 (Ok(Some(head)), _) => head,
@@ -115,7 +118,7 @@ impl UpstreamConnection {
                     return Want::Close(Reason::Finished);
                 }
                 (Ok(None), Some(_)) | (Err(()), _) => {
-                    return self.give_up(Status::BadGateway, upstream_client, shared);
+                    return self.fail_upstream(Status::BadGateway, upstream_client, shared);
                 }
             };
             let head_len = head.head_len;
@@ -128,13 +131,13 @@ impl UpstreamConnection {
                     upstream_client.answered(self.upstream);
                 }
                 let began = upstream_client.flow(id).began;
-                let is_again = judge(id, &head, now, upstream_client);
-                self.head_came = shared.clock.now;
-                let waited = self.head_came.saturating_sub(began);
+                let is_again = handle_head(id, &head, now, upstream_client);
+                self.head_received_at = shared.clock.now;
+                let waited = self.head_received_at.saturating_sub(began);
                 shared.served.add(Counter::UpstreamHeadWait, waited.as_nanos() as u64);
                 self.input.consume(head_len);
                 if is_again {
-                    return self.ask_again(upstream_client, shared);
+                    return self.retry_unconditionally(upstream_client, shared);
                 }
                 self.stage = Stage::Body(body);
                 return self.read_body(upstream_client, shared);
@@ -142,7 +145,7 @@ impl UpstreamConnection {
             self.interim_responses += 1;
             // 101 was never requested.
             if head.status == 101 || self.interim_responses > INTERIM_RESPONSES_MAX {
-                return self.give_up(Status::BadGateway, upstream_client, shared);
+                return self.fail_upstream(Status::BadGateway, upstream_client, shared);
             }
             if head.status == 100 {
                 if let Some(upload) = &mut upstream_client.flow(id).upload {
@@ -164,19 +167,20 @@ impl UpstreamConnection {
         upstream_client.limit_shared(id);
         upstream_client.wake_followers(id);
         let may_end = body.may_end();
-        let has_ended = matches!(&self.speech, Speech::FastCgi(fastcgi) if fastcgi.ending.is_some());
+        let has_ended =
+            matches!(&self.protocol, UpstreamProtocol::FastCgi(fastcgi) if fastcgi.ending.is_some());
         match progress {
             Progress::More if has_ended && may_end => self.complete(upstream_client, shared),
-            Progress::More if has_ended => self.give_up(Status::BadGateway, upstream_client, shared),
+            Progress::More if has_ended => self.fail_upstream(Status::BadGateway, upstream_client, shared),
             Progress::More if self.is_abandoned(upstream_client) => Want::Close(Reason::Finished),
             Progress::More => self.receive_body(upstream_client, shared),
-            Progress::Malformed => self.give_up(Status::BadGateway, upstream_client, shared),
+            Progress::Malformed => self.fail_upstream(Status::BadGateway, upstream_client, shared),
             Progress::Complete => self.complete(upstream_client, shared),
         }
     }
 
     pub(super) fn complete(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
-        let took = shared.clock.now.saturating_sub(self.head_came);
+        let took = shared.clock.now.saturating_sub(self.head_received_at);
         shared.served.add(Counter::UpstreamBodyWait, took.as_nanos() as u64);
         let flow = self.flow.take().expect("there was a request");
         upstream_client.finish(flow, End::Complete);
@@ -184,7 +188,11 @@ impl UpstreamConnection {
     }
 
     /// The response matches nothing stored: repeats the request.
-    fn ask_again(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
+    fn retry_unconditionally(
+        &mut self,
+        upstream_client: &mut UpstreamClient,
+        shared: &mut Shared<'_>,
+    ) -> Want {
         let flow = self.flow.take().expect("there was a request");
         let want = self.rest(upstream_client, shared);
         upstream_client.begin_again(flow, shared.served);
@@ -196,9 +204,9 @@ impl UpstreamConnection {
         self.answered += 1;
         // After unexpected bytes, or a request that the upstream has not read completely, the next response would be in
         // doubt.
-        let is_at_rest = match &self.speech {
-            Speech::FastCgi(fastcgi) => fastcgi.may_stay(),
-            Speech::Http | Speech::Cgi(..) => true,
+        let is_at_rest = match &self.protocol {
+            UpstreamProtocol::FastCgi(fastcgi) => fastcgi.can_reuse(),
+            UpstreamProtocol::Http | UpstreamProtocol::Cgi(..) => true,
         };
         let may_stay = self.keeps && is_at_rest && self.input.unread().is_empty() && !shared.is_draining;
         self.stage = Stage::Idle;
@@ -212,20 +220,20 @@ impl UpstreamConnection {
 }
 
 /// Acts on the response's head for the flow; returns true if the request must be repeated.
-fn judge(id: FlowId, head: &Head<'_>, now: i64, upstream_client: &mut UpstreamClient) -> bool {
-    match upstream_client.judge(id, head, now) {
+fn handle_head(id: FlowId, head: &Head<'_>, now: i64, upstream_client: &mut UpstreamClient) -> bool {
+    match upstream_client.classify(id, head, now) {
         ResponseAction::Again => return true,
-        ResponseAction::Stored(standing) => {
-            upstream_client.settle(id, standing.is_for_all);
-            upstream_client.flow(id).standing = Some(standing);
+        ResponseAction::Stored(revalidation) => {
+            upstream_client.set_shared(id, revalidation.is_for_all);
+            upstream_client.flow(id).revalidation = Some(revalidation);
         }
-        ResponseAction::Answer(fill) => upstream_client.pass_on(id, head, now, fill),
+        ResponseAction::Answer(fill) => upstream_client.begin_response(id, head, now, fill),
         ResponseAction::Part(part) => {
-            upstream_client.pass_on(id, head, now, None);
+            upstream_client.begin_response(id, head, now, None);
             upstream_client.flow(id).keep_part(part);
         }
         ResponseAction::Combination(joined) => {
-            upstream_client.settle(id, joined.fill.is_some());
+            upstream_client.set_shared(id, joined.fill.is_some());
             upstream_client.flow(id).begin_joined(*joined);
         }
     }

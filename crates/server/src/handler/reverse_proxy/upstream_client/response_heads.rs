@@ -15,17 +15,17 @@ const ADDED_BYTES: usize = 128;
 
 impl UpstreamClient {
     /// Decides what to do with a response; invalidates what its request may have changed.
-    pub fn judge(&mut self, id: FlowId, head: &Head<'_>, now: i64) -> ResponseAction {
+    pub fn classify(&mut self, id: FlowId, head: &Head<'_>, now: i64) -> ResponseAction {
         // If it is not stored, coalesced requests are told when this is dropped.
         let mut claim = self.flows[id.0].claim.take();
-        let action = self.judge_for(&self.flows[id.0], head, now, &mut claim);
+        let action = self.classify_for(&self.flows[id.0], head, now, &mut claim);
         if matches!(action, ResponseAction::Again) {
             self.flows[id.0].claim = claim;
         }
         action
     }
 
-    fn judge_for(
+    fn classify_for(
         &self,
         flow: &Flow,
         head: &Head<'_>,
@@ -41,18 +41,18 @@ impl UpstreamClient {
         let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
         let received = Received { asked: flow.asked, sent: flow.request.text(), head, moments, via };
         match (&flow.miss, &flow.changes) {
-            (Some(miss), _) => cache.judge(miss, &received, claim),
+            (Some(miss), _) => cache.classify(miss, &received, claim),
             (None, Some(changes)) => ResponseAction::Answer(cache.begin_posted(changes, &received)),
             (None, None) => ResponseAction::Answer(None),
         }
     }
 
     /// Forwards a response, and stores it if there is an insertion.
-    pub fn pass_on(&mut self, id: FlowId, head: &Head<'_>, now: i64, fill: Option<Insertion>) {
+    pub fn begin_response(&mut self, id: FlowId, head: &Head<'_>, now: i64, fill: Option<Insertion>) {
         let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
         let mut fields = Vec::with_capacity(head.head_len + ADDED_BYTES);
         append_response(&mut fields, Section(head.fields), via, now, |_| true);
-        self.settle(id, fill.is_some());
+        self.set_shared(id, fill.is_some());
         let flow = &mut self.flows[id.0];
         flow.store(fill);
         flow.begin_answer(head, fields);
@@ -66,7 +66,7 @@ impl UpstreamClient {
 
     /// Repeats the flow's request without conditions.
     pub fn begin_again(&mut self, id: FlowId, served: &mut Served) {
-        self.give_share_back(id);
+        self.release_share(id);
         let flow = &mut self.flows[id.0];
         (flow.fetch, flow.has_fetch, flow.attempts) = (None, false, 0);
         if flow.end.is_some() {

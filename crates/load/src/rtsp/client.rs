@@ -1,7 +1,7 @@
 //! The client side of an RTSP 1.0 session (RFC 2326), without sockets and clock.
 //!
 //! OPTIONS, DESCRIBE, SETUP per track, PLAY; then keep-alives; TEARDOWN. The caller sends the request of [`Next::Ask`],
-//! opens a track's transport for [`Next::Open`], and passes every reply to [`Dialogue::on_reply`].
+//! opens a track's transport for [`Next::Open`], and passes every reply to [`RtspClient::on_reply`].
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl Request {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     Ask(Request),
-    /// Open the transport of this track, then call [`Dialogue::set_up`].
+    /// Open the transport of this track, then call [`RtspClient::set_up`].
     Open(usize),
     Playing,
     /// The session has ended normally.
@@ -59,7 +59,7 @@ pub enum Next {
 
 /// One client's session for one film.
 #[derive(Clone, Debug)]
-pub struct Dialogue {
+pub struct RtspClient {
     url: String,
     credentials: Option<Credentials>,
     challenge: Option<Challenge>,
@@ -89,10 +89,10 @@ enum State {
     Over,
 }
 
-impl Dialogue {
+impl RtspClient {
     /// A client that will play the film at a URL.
-    pub fn new(url: &str, credentials: Option<Credentials>, start: Option<f64>) -> Dialogue {
-        Dialogue {
+    pub fn new(url: &str, credentials: Option<Credentials>, start: Option<f64>) -> RtspClient {
+        RtspClient {
             url: url.to_owned(),
             credentials,
             challenge: None,
@@ -217,7 +217,7 @@ impl Dialogue {
         let text = String::from_utf8_lossy(reply.body);
         self.description = Description::read(&text);
         if self.description.tracks.is_empty() {
-            return Next::Broken("the description has no track to be played");
+            return Next::Broken("the description has no playable track");
         }
         let base = reply.fields.value("Content-Base").or_else(|| reply.fields.value("Content-Location"));
         if let Some(base) = base.map(str::trim).filter(|base| is_url(base)) {
@@ -230,17 +230,17 @@ impl Dialogue {
 
     fn on_setup(&mut self, reply: &Response<'_>, track: usize) -> Next {
         let Some((name, timeout)) = reply.session() else {
-            return Next::Broken("SETUP was answered without a session");
+            return Next::Broken("the response to SETUP has no session");
         };
         if name.len() > SESSION_BYTES_MAX || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Next::Broken("the session's name is too long or holds what no name may");
+            return Next::Broken("the session ID is too long or contains invalid characters");
         }
         self.session = Some(name.to_owned());
         let timeout = timeout.filter(|seconds| (1..=SESSION_TIMEOUT_SECONDS_MAX).contains(seconds));
         self.timeout_seconds = timeout.unwrap_or(self.timeout_seconds);
         let transport = reply.fields.value("Transport").map(Transport::parse_all);
         let Some(transport) = transport.and_then(|all| all.ok()?.into_iter().next()) else {
-            return Next::Broken("SETUP was answered without a transport that is known");
+            return Next::Broken("the response to SETUP has no supported transport");
         };
         self.granted[track] = Some(transport);
         if track + 1 < self.description.tracks.len() {

@@ -72,7 +72,7 @@ impl Shares {
         self.total += 1;
     }
 
-    fn give_back(&mut self, client: Network) {
+    fn release(&mut self, client: Network) {
         self.has_changed = true;
         self.total -= 1;
         let used = self.used.get_mut(&client).expect("it has taken one");
@@ -127,7 +127,7 @@ impl Shares {
     }
 
     /// Returns a request that could not be served to the front of its client's queue.
-    fn put_back(&mut self, client: Network, id: FlowId, until: Duration) {
+    fn requeue(&mut self, client: Network, id: FlowId, until: Duration) {
         self.queue_of(client).push_front((id, until));
     }
 
@@ -144,14 +144,14 @@ impl Shares {
 
 impl UpstreamClient {
     /// Gives the flow a connection if its client has a share left; otherwise queues it.
-    pub(super) fn share_out(&mut self, id: FlowId, served: &mut Served) {
+    pub(super) fn assign_connection(&mut self, id: FlowId, served: &mut Served) {
         // A fetch for the cache counts for the client that caused it.
         let client = self.flows[id.0].client.map_or((false, 0), |client| network(client.address));
         if self.place(id, client, served) {
             return;
         }
         if !self.shares.wait(client, id, self.now, self.limits.upstream.queue) {
-            self.refuse_for_room(id, served);
+            self.refuse_saturated(id, served);
         }
     }
 
@@ -161,7 +161,7 @@ impl UpstreamClient {
             if self.flows[id.0].end.is_some() {
                 self.finish(id, End::Abandoned);
             } else {
-                self.refuse_for_room(id, served);
+                self.refuse_saturated(id, served);
             }
         }
     }
@@ -172,9 +172,9 @@ impl UpstreamClient {
     }
 
     /// The flow no longer uses its connection.
-    pub(super) fn give_share_back(&mut self, id: FlowId) {
+    pub(super) fn release_share(&mut self, id: FlowId) {
         if let Some(client) = self.flows[id.0].share.take() {
-            self.shares.give_back(client);
+            self.shares.release(client);
         }
     }
 
@@ -190,11 +190,11 @@ impl UpstreamClient {
             if self.flows[id.0].end.is_some() {
                 self.finish(id, End::Abandoned);
             } else if self.now >= until {
-                self.refuse_for_room(id, served);
+                self.refuse_saturated(id, served);
             } else if self.place(id, client, served) {
                 refused = 0;
             } else {
-                self.shares.put_back(client, id, until);
+                self.shares.requeue(client, id, until);
                 refused += 1;
             }
         }
@@ -207,12 +207,12 @@ impl UpstreamClient {
 
     /// Returns true if requests wait for a connection, and one may have become free. A full pass over the queues for
     /// every event would cost more than all else once a thousand clients wait.
-    pub fn may_serve_queue(&self) -> bool {
+    pub fn can_serve_queue(&self) -> bool {
         self.has_queue() && self.shares.has_changed
     }
 
     /// A connection is idle or closed.
-    pub(super) fn note_free_connection(&mut self) {
+    pub(super) fn connection_freed(&mut self) {
         self.shares.has_changed = true;
     }
 
@@ -248,7 +248,7 @@ impl UpstreamClient {
     }
 
     /// Every upstream has all the connections allowed, and has had them for too long.
-    pub(in crate::handler) fn refuse_for_room(&mut self, id: FlowId, served: &mut Served) {
+    pub(in crate::handler) fn refuse_saturated(&mut self, id: FlowId, served: &mut Served) {
         served.count(Counter::LimitUpstreamConnections);
         self.finish(id, End::Failed(Status::ServiceUnavailable));
     }
@@ -271,7 +271,7 @@ mod tests {
         };
         assert_eq!([0, 1, 2].map(&mut take_all), [500, 250, 125]);
         for _ in 0..300 {
-            shares.give_back((false, 0));
+            shares.release((false, 0));
         }
         assert!(shares.has_room((false, 2), capacity) && shares.has_room((false, 3), capacity));
         // There is always one for somebody.
@@ -290,7 +290,7 @@ mod tests {
         }
         let (client, id, until) = shares.next().unwrap();
         assert_eq!((client, id), ((false, 1), FlowId(10)));
-        shares.put_back(client, id, until);
+        shares.requeue(client, id, until);
         let order: Vec<usize> = std::iter::from_fn(|| shares.next()).map(|(_, id, _)| id.0).collect();
         assert_eq!(order, [20, 10, 11, 12]);
         assert_eq!(shares.queued, 0);

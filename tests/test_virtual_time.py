@@ -16,13 +16,13 @@ ENGINE = SOJOURN.with_name("sojourn-engine")
 LIMIT_SECONDS = 60
 ABORTED = 134
 
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="time is held on x86-64 only")
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="virtual time needs x86-64")
 
 
 @contextmanager
 def sleeping(seconds: int) -> Iterator[subprocess.Popen[str]]:
     core = str(max(os.sched_getaffinity(0)))
-    command = [str(ENGINE), "still", "--core", core, "--steps", "--", "sleep", str(seconds)]
+    command = [str(ENGINE), "virtual-time", "--core", core, "--steps", "--", "sleep", str(seconds)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process

@@ -19,7 +19,7 @@ use crate::sorting::{Record, Sorted, Sorter, Spill};
 const ALL: u32 = u32::MAX;
 
 #[derive(Default)]
-pub struct Took {
+pub struct Durations {
     sorter: Sorter<Time>,
     totals: HashMap<(u32, Kind), Total>,
 }
@@ -43,7 +43,7 @@ struct Time {
     ns: u64,
 }
 
-impl Took {
+impl Durations {
     pub fn count(
         &mut self,
         entry: &Entry<'_>,

@@ -11,19 +11,19 @@ use crate::counters::{Counter, Served};
 use crate::site::Site;
 
 /// Queues everything that may block for a helper.
-pub struct Helped {
+pub struct HelperDisk {
     helpers: Helpers,
     origin: Arc<dyn Origin>,
     tester: Tester,
 }
 
-impl Helped {
+impl HelperDisk {
     /// Starts the helpers of `site`.
-    pub fn new(site: &Site) -> io::Result<Helped> {
+    pub fn new(site: &Site) -> io::Result<HelperDisk> {
         let (count, queue_max) = (site.helpers.max(1), site.limits.helper_queue_max);
         let helpers = Helpers::start(site.helper_kind, &site.origin, count, queue_max)?;
         let tester = Tester::new(site.residency, site.residency_trust);
-        Ok(Helped { helpers, origin: Arc::clone(&site.origin), tester })
+        Ok(HelperDisk { helpers, origin: Arc::clone(&site.origin), tester })
     }
 
     /// The outcome of loading `range`, if it is in memory.
@@ -32,7 +32,7 @@ impl Helped {
     }
 }
 
-impl Disk for Helped {
+impl Disk for HelperDisk {
     fn submit(&mut self, token: u64, job: Job) -> Submitted {
         let done = match &job {
             Job::Open(opening) => open_now(&*self.origin, opening),

@@ -11,18 +11,18 @@ use serde::Serialize;
 
 use super::entry::Entry;
 use super::lines::{self, Step};
-use super::logs::{Doubt, Log, Opened};
+use super::logs::{Log, Opened, Unreadable};
 use super::{ImportError, Options, Progress, names};
 
 /// The most distinct rows. Requests beyond them are counted without their targets.
-pub const ASKED_MAX: usize = 1 << 20;
+pub const DISTINCT_REQUESTS_MAX: usize = 1 << 20;
 
 const PROGRESS_LINES: u64 = 1 << 16;
 const NS_PER_MINUTE: i64 = 60_000_000_000;
 
 /// A distinct request, with totals of its responses.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Asked {
+pub struct RequestCount {
     pub method: String,
     /// Path and query, as sent.
     pub target: String,
@@ -38,8 +38,8 @@ pub struct Asked {
 /// The distinct requests of a log.
 #[derive(Debug, Serialize)]
 pub struct Requests {
-    pub rows: Vec<Asked>,
-    /// The number of requests beyond [`ASKED_MAX`] rows.
+    pub rows: Vec<RequestCount>,
+    /// The number of requests beyond [`DISTINCT_REQUESTS_MAX`] rows.
     pub beyond: u64,
     pub requests: u64,
     pub malformed: u64,
@@ -72,7 +72,7 @@ struct Counter {
 }
 
 /// Counts the selected requests of logs, regardless of what a trace would keep of them.
-pub fn asked<'l>(
+pub fn count_requests<'l>(
     logs: impl Iterator<Item = Log<'l>>,
     options: &Options,
     mut progress: impl FnMut(Progress) -> ControlFlow<()>,
@@ -86,7 +86,7 @@ pub fn asked<'l>(
     for log in logs {
         let reader = log.reader.map_err(|source| ImportError::Read { line: 0, source })?;
         let mut opened = Opened::new(reader, options, || tell(&counter))?;
-        if let Some(Doubt::NoEntry(first)) = opened.doubt.take() {
+        if let Some(Unreadable::NoEntry(first)) = opened.unreadable.take() {
             if log.is_found {
                 continue;
             }
@@ -119,7 +119,7 @@ pub fn asked<'l>(
 
 impl Counter {
     fn entry(&mut self, mut entry: Entry<'_>, options: &Options, escapes: bool) {
-        if !options.selection.takes(&entry) || entry.target.is_empty() {
+        if !options.selection.selects(&entry) || entry.target.is_empty() {
             return;
         }
         options.selection.rename(&mut entry);
@@ -132,7 +132,7 @@ impl Counter {
             self.span_ns.map_or(Some((now, now)), |(first, last)| Some((first.min(now), last.max(now))));
         *self.minutes.entry(now.div_euclid(NS_PER_MINUTE)).or_default() += 1;
         let key = (entry.method.to_vec(), entry.target.to_vec(), entry.status);
-        if self.rows.len() == ASKED_MAX && !self.rows.contains_key(&key) {
+        if self.rows.len() == DISTINCT_REQUESTS_MAX && !self.rows.contains_key(&key) {
             self.beyond += 1;
             return;
         }
@@ -149,8 +149,8 @@ impl Counter {
     fn finish(self) -> Requests {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let seconds = |ns: i64| ns as f64 / 1e9;
-        let mut rows: Vec<Asked> = (self.rows.iter())
-            .map(|((method, target, status), sums)| Asked {
+        let mut rows: Vec<RequestCount> = (self.rows.iter())
+            .map(|((method, target, status), sums)| RequestCount {
                 method: text(method),
                 target: names::spelled(target),
                 status: *status,
@@ -184,7 +184,7 @@ mod tests {
 
     fn counted(log: &str) -> Requests {
         let logs = std::iter::once(Log::only(log.as_bytes()));
-        asked(logs, &Options::default(), |_| ControlFlow::Continue(())).unwrap()
+        count_requests(logs, &Options::default(), |_| ControlFlow::Continue(())).unwrap()
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
     fn what_is_no_log_is_refused() {
         let refused = |text: &'static str| {
             let logs = std::iter::once(Log::only(text.as_bytes()));
-            asked(logs, &Options::default(), |_| ControlFlow::Continue(())).unwrap_err()
+            count_requests(logs, &Options::default(), |_| ControlFlow::Continue(())).unwrap_err()
         };
         assert!(matches!(refused(""), ImportError::Empty));
         assert!(matches!(refused("a poem\nof two lines\n"), ImportError::NotALog { .. }));

@@ -27,7 +27,7 @@ impl ReverseProxy {
     ) -> Step {
         let flow = self.upstream_client.flow(relay.flow);
         let (was_asked, upstream) = (flow.attempts > 0, flow.upstream);
-        let (standing, answer) = (flow.standing.clone(), flow.answer.clone());
+        let (revalidation, answer) = (flow.revalidation.clone(), flow.answer.clone());
         let (end, kept, part) = (flow.end, flow.kept.clone(), flow.part_metadata.clone());
         let miss = if answer.is_none() { flow.miss.clone() } else { None };
         let was_validation = flow.miss.as_ref().is_some_and(CacheMiss::is_validation);
@@ -35,9 +35,9 @@ impl ReverseProxy {
             let upstream = self.upstream_client.proxy().upstreams.get(upstream);
             response.note_source(upstream.map_or(Source::Host, |it| Source::Upstream(it.name.clone())));
         }
-        if let Some(standing) = standing {
+        if let Some(revalidation) = revalidation {
             self.upstream_client.leave(relay.flow, relay.follower);
-            return self.answer_with(request, &relay, &standing, response);
+            return self.answer_with(request, &relay, &revalidation, response);
         }
         let Some(answer) = answer else {
             self.upstream_client.leave(relay.flow, relay.follower);
@@ -109,20 +109,24 @@ impl ReverseProxy {
         exchange: Exchange,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        match following.filling.stage(&self.upstream_client.waker()) {
+        match following.busy_object.stage(&self.upstream_client.waker()) {
             BusyStage::Waiting => {
                 self.wait(Exchange { stage: Stage::Following(following), ..exchange }, response)
             }
-            BusyStage::Head(_) => {
-                self.answer_from_filling(request, &following.filling, following.why, exchange, response)
-            }
+            BusyStage::Head(_) => self.answer_from_busy_object(
+                request,
+                &following.busy_object,
+                following.why,
+                exchange,
+                response,
+            ),
             // The stored response may have been revalidated.
-            BusyStage::Failed => self.look_again(request, exchange, response),
+            BusyStage::Failed => self.relay_alone(request, exchange, response),
         }
     }
 
     /// The response does not match this request: it is sent to an upstream itself and not coalesced again.
-    fn look_again(
+    fn relay_alone(
         &mut self,
         request: &Request<'_>,
         exchange: Exchange,
@@ -131,26 +135,26 @@ impl ReverseProxy {
         self.relay(request, Exchange { has_followed: true, ..exchange }, response)
     }
 
-    fn answer_from_filling(
+    fn answer_from_busy_object(
         &mut self,
         request: &Request<'_>,
-        filling: &Arc<BusyObject>,
+        busy_object: &Arc<BusyObject>,
         why: Option<Forwarded>,
         exchange: Exchange,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        let Some(stored) = metadata(filling).filter(|stored| fits(request, stored)) else {
-            return self.look_again(request, exchange, response);
+        let Some(stored) = metadata(busy_object).filter(|stored| fits(request, stored)) else {
+            return self.relay_alone(request, exchange, response);
         };
-        let Some(body) = filling.reader() else { return self.look_again(request, exchange, response) };
-        response.shared.served.count(Counter::CacheCollapsed);
-        response.note_outcome(Outcome::CollapsedMiss);
+        let Some(body) = busy_object.reader() else { return self.relay_alone(request, exchange, response) };
+        response.shared.served.count(Counter::CacheCoalesced);
+        response.note_outcome(Outcome::CoalescedMiss);
         let status =
             CacheStatus { forwarded: why, is_stored: true, is_collapsed: true, ..CacheStatus::default() };
         if is_current(request, &stored) {
             return self.answer_not_modified(request, &stored, stored.status, status, response);
         }
-        let length = filling.head().and_then(|started| started.length);
+        let length = busy_object.head().and_then(|started| started.length);
         response.start(stored.status, None, request);
         response.fields().extend_from_slice(stored.fields);
         match length {

@@ -1,12 +1,12 @@
 //! A weighted sample of values, the basis of all size statistics.
 
 /// Distinct values in ascending order with their weights.
-pub struct Weighted {
+pub struct WeightedSample {
     pub pairs: Vec<(u64, u64)>,
     pub total: u64,
 }
 
-impl Weighted {
+impl WeightedSample {
     pub fn new(pairs: impl Iterator<Item = (u64, u64)>) -> Self {
         let mut pairs: Vec<_> = pairs.filter(|&(_, weight)| weight > 0).collect();
         pairs.sort_unstable();
@@ -18,7 +18,7 @@ impl Weighted {
             same
         });
         let total = pairs.iter().map(|&(_, weight)| weight).sum();
-        Weighted { pairs, total }
+        WeightedSample { pairs, total }
     }
 
     /// The mean of a function of the value.
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn equal_values_merge_and_weights_count() {
-        let sample = Weighted::new([(5, 1), (1, 2), (5, 1), (9, 0)].into_iter());
+        let sample = WeightedSample::new([(5, 1), (1, 2), (5, 1), (9, 0)].into_iter());
         assert_eq!(sample.pairs, [(1, 2), (5, 2)]);
         assert_eq!(sample.mean(|value| value), 3.0);
         let check = |q, expected| assert_eq!(sample.quantile(q), expected, "{q}");

@@ -11,7 +11,7 @@ const DIGIT_BITS: u32 = 16;
 pub const PASSES: u32 = u64::BITS / DIGIT_BITS;
 
 /// The search for several quantiles of one quantity.
-pub struct Selection<const N: usize> {
+pub struct QuantileSelection<const N: usize> {
     wanted: [Wanted; N],
     /// One group per distinct prefix of the quantiles.
     groups: Vec<Group>,
@@ -35,11 +35,11 @@ struct Group {
     counts: Box<[u64]>,
 }
 
-impl<const N: usize> Selection<N> {
+impl<const N: usize> QuantileSelection<N> {
     /// Searches for the smallest values that these fractions of all values do not exceed.
     pub fn new(fractions: [f64; N]) -> Self {
         let wanted = fractions.map(|fraction| Wanted { fraction, beginning: 0, rank: 0 });
-        Selection { wanted, groups: vec![Group::new(0)], pass: 0, count: 0, sum: 0, max: 0 }
+        QuantileSelection { wanted, groups: vec![Group::new(0)], pass: 0, count: 0, sum: 0, max: 0 }
     }
 
     /// Adds a value. Every pass must add the same values.
@@ -129,7 +129,7 @@ mod tests {
             mut values in proptest::collection::vec(prop_oneof![0..9_u64, 0..70_000_u64, any::<u64>()], 1..200),
         ) {
             let fractions = [0.0, 0.3, 0.5, 0.9, 1.0];
-            let mut selection = Selection::new(fractions);
+            let mut selection = QuantileSelection::new(fractions);
             for _ in 0..PASSES {
                 values.iter().for_each(|&value| selection.take(value));
                 selection.end_pass();
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn nothing_has_no_quantile() {
-        let mut selection = Selection::new([0.5]);
+        let mut selection = QuantileSelection::new([0.5]);
         (0..PASSES).for_each(|_| selection.end_pass());
         assert_eq!(selection.values(), None);
     }

@@ -12,7 +12,7 @@ pub(super) fn figures(plan: &Plan, estimates: &Estimates, jobs: u64) -> Named<Fi
         let wanted = plan.relative_half_width;
         let relative = estimate.half_width.map(|width| width / estimate.value.abs().max(f64::MIN_POSITIVE));
         let reason = match relative {
-            Err(doubt) => Some(doubt.reason().to_owned()),
+            Err(unreliable) => Some(unreliable.reason().to_owned()),
             Ok(relative) if relative > wanted => Some(too_wide(relative, wanted, jobs)),
             Ok(_) => None,
         };

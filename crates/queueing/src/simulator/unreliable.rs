@@ -11,7 +11,7 @@ const DRIFT_MAX: f64 = 3.5;
 
 /// A reason not to trust an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doubt {
+pub(super) enum Unreliable {
     TooFew,
     WarmUp,
     Correlated,
@@ -20,7 +20,7 @@ pub(super) enum Doubt {
     Tail,
 }
 
-impl Doubt {
+impl Unreliable {
     /// The reason to distrust an interval that shows in the interval itself.
     pub(super) fn of(interval: &Interval) -> Option<Self> {
         if interval.lag_one > LAG_ONE_MAX {
@@ -34,8 +34,8 @@ impl Doubt {
         }
     }
 
-    /// Returns true if a longer run is likely to remove the doubt.
-    pub(super) fn is_of_length(self) -> bool {
+    /// Returns true if a longer run is likely to give a reliable interval.
+    pub(super) fn needs_longer_run(self) -> bool {
         matches!(self, Self::TooFew | Self::WarmUp | Self::Correlated | Self::Drifting)
     }
 
@@ -47,14 +47,14 @@ impl Doubt {
                 "the run is too short to reach steady state from an empty system; allow more jobs, or use fewer replications"
             }
             Self::Correlated => {
-                "response times are correlated over stretches as long as the run's sections; allow more jobs"
+                "response times are correlated over periods as long as the run's sections; allow more jobs"
             }
             Self::Skewed => {
-                "a few rare stretches of the run decide it, as heavy-tailed demands do; allow many more jobs"
+                "a few rare periods of the run dominate it, as with heavy-tailed demands; allow many more jobs"
             }
-            Self::Drifting => "it still rises or falls through the run; allow more jobs",
+            Self::Drifting => "it still drifts during the run; allow more jobs",
             Self::Tail => {
-                "the rare large demands did not come as often as their distribution says; allow many more jobs, or use \
+                "the rare large demands occurred more or less often than their distribution says; allow many more jobs, or use \
                  another seed"
             }
         }

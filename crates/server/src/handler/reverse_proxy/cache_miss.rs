@@ -19,7 +19,7 @@ pub struct CacheMiss {
     /// The stored object that cannot be used as it is.
     pub(super) known: Option<Arc<Object>>,
     /// The object that another request is fetching.
-    pub(super) under_way: Option<Arc<BusyObject>>,
+    pub(super) busy_object: Option<Arc<BusyObject>>,
     /// The variants to revalidate.
     pub(super) about: Vec<Arc<Object>>,
 }
@@ -58,7 +58,7 @@ impl CacheMiss {
     pub(super) fn forget_stored(&mut self) {
         self.about.clear();
         if let FetchRange::Rest(rest) = &self.fetch_range {
-            self.fetch_range = rest.otherwise();
+            self.fetch_range = rest.fallback_range();
         }
     }
 }

@@ -17,12 +17,14 @@ use sojourn_load::{
 use sojourn_measure::machine::Machine;
 use sojourn_measure::{Nanos, affinity};
 
-use super::result::{Embedded, Printed, RunResult, Shows, write_file, write_private_file};
-use super::{progress, start, text::write_text};
+use super::result::{
+    Embedded, FigureSet, Printed, RunResult, print_progress, write_file, write_private_file,
+};
+use super::{start, text::write_text};
 
 /// Options of every command that generates load.
 #[derive(Args)]
-pub struct Common {
+pub struct GeneratorOptions {
     /// Keep connections for many requests, or close after one [default: keep-alive].
     #[arg(long, value_name = "keep-alive|close", help_heading = CONNECTIONS)]
     connection: Option<ConnectionName>,
@@ -119,7 +121,7 @@ pub struct Common {
 /// bench-load).
 const TIMER_SLACK: &str = "100us";
 const CONNECTIONS: &str = "Connections";
-const MACHINE: &str = "The machine";
+const MACHINE: &str = "Machine";
 const OUTPUT: &str = "Output";
 
 /// Parses a distribution of requests per connection.
@@ -177,7 +179,7 @@ pub enum Format {
     Json,
 }
 
-impl Common {
+impl GeneratorOptions {
     /// How connections are used; `default` if the options do not say.
     pub fn connections(&self, default: Connections) -> Connections {
         match (self.requests_per_connection, self.connection) {
@@ -218,9 +220,9 @@ impl Common {
         let is_http2 = self.speaks_http2();
         anyhow::ensure!(
             is_http2 || self.streams.is_none(),
-            "--streams is of HTTP/2\nhint: give --http 2, too"
+            "--streams works with HTTP/2 only\nhint: add --http 2"
         );
-        anyhow::ensure!(!is_http2 || self.read_rate.is_none(), "--read-rate is of HTTP/1 connections");
+        anyhow::ensure!(!is_http2 || self.read_rate.is_none(), "--read-rate works with HTTP/1 only");
         Ok(())
     }
 
@@ -246,7 +248,7 @@ impl Common {
         let asked = self.insecure || self.cacert.is_some() || self.no_resumption;
         anyhow::ensure!(
             target.secured || !asked,
-            "{} is not https: --insecure, --cacert and --no-resumption say nothing about it",
+            "{} is not https: --insecure, --cacert and --no-resumption have no effect",
             target.url
         );
         self.check_version()?;
@@ -290,7 +292,7 @@ impl Common {
         &self,
         tool: &'static str,
         plan: Plan<'_>,
-        shows: Shows,
+        shows: FigureSet,
         users_file: Option<&Path>,
     ) -> anyhow::Result<ExitCode> {
         if let Some(core) = self.core {
@@ -311,14 +313,14 @@ impl Common {
         if self.start_on_stdin {
             start::wait_on_stdin(&interrupted)?;
         }
-        let mut print = progress::print;
+        let mut print = print_progress;
         let progress = if self.progress { Some(&mut print as &mut dyn FnMut(&Progress)) } else { None };
         let outcome = sojourn_load::run(plan, &interrupted, progress)?;
         let report = outcome.report();
         let complete = report.complete;
         let failed_because = self.failed_because(&report.figures);
         let failed = failed_because.is_some();
-        let webstone = (shows == Shows::WebStone).then(|| WebStone::of(&report));
+        let webstone = (shows == FigureSet::WebStone).then(|| WebStone::of(&report));
         let result = RunResult {
             tool,
             version: env!("CARGO_PKG_VERSION"),
@@ -387,7 +389,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 fn timer_slack(text: &str) -> anyhow::Result<Nanos> {
     let slack = duration::parse(text)?;
-    anyhow::ensure!(slack <= TIMER_SLACK_MAX, "a slack of {text} is longer than 10 ms, the most there is");
+    anyhow::ensure!(slack <= TIMER_SLACK_MAX, "a slack of {text} is longer than 10 ms, the maximum");
     Ok(slack)
 }
 
