@@ -135,7 +135,7 @@ def test_caches_fit_into_what_memory_there_is(state: Path, command: list[str], o
 
 def test_what_cannot_be_confined_is_said(tmp_path: Path) -> None:
     for arguments, said in (
-        (("probe", "--memory-limit", LIMIT, "--pid", "1"), "only what the probe starts"),
+        (("probe", "--memory-limit", LIMIT, "--pid", "1"), "only to a command that the probe starts"),
         (("confine", "--disk-read-limit", "1MiB/s", "--", "true"), "--site"),
         (("confine", "--disk-read-limit", "1MiB", "--site", tmp_path, "--", "true"), "20MiB/s"),
         (("confine", "--cpu-limit", "0.01", "--", "true"), "at least 0.02"),

@@ -316,7 +316,7 @@ def test_the_kernel_delays_or_says_that_it_has_no_netem(tmp_path: Path, network:
 def test_slips_are_explained(network: str) -> None:
     check = {
         ("--rate", "2"): "not a rate",
-        ("--delay", "erlang:15ms"): "not a law",
+        ("--delay", "erlang:15ms"): "is not a delay such as",
         ("--loss", "2"): "not a loss",
         ("--network", "10.0.0.1/16"): "not a network",
         ("--network", "10.0.0.0/30", "--lines", "9"): "has 1 addresses for clients, not 9",

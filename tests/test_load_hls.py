@@ -109,7 +109,7 @@ def test_what_servers_do_wrong_is_named() -> None:
     assert streams["faults"] == {"refused": 2, "failed": 3}
     assert streams["refused_by_status"] == {"404": 2}
     assert streams["failures_by_cause"] == {"bad_reply": 3}
-    for said in ("is none", "too long for a playlist", "another server"):
+    for said in ("is not a playlist", "too long for a playlist", "another server"):
         assert any(said in warning for warning in result["warnings"]), result["warnings"]
 
 
@@ -147,7 +147,7 @@ def test_a_search_finds_how_many_are_carried() -> None:
     ("words", "said"),
     [
         (("http://127.0.0.1:1/a.m3u8", "--transport", "tcp"), "leave it out for HLS"),
-        (("http://127.0.0.1:1/a.m3u8", "rtsp://127.0.0.1:1/a"), "a run each"),
+        (("http://127.0.0.1:1/a.m3u8", "rtsp://127.0.0.1:1/a"), "not both"),
         (("https://127.0.0.1:1/a.m3u8",), "over http:// only"),
         (("http://127.0.0.1:1/a", "--hls", "--buffer", "1s"), "raise --buffer"),
         (("http://127.0.0.1:1/a.m3u8", "--variant", "best"), "lowest, highest"),

@@ -51,7 +51,7 @@ def test_bad_input_is_refused_with_its_cure() -> None:
         (("--from", "1MiB", "--to", "1KiB"), "swap --from and --to"),
         (("--strides", "1,x"), "1,8,64"),
         (("--strides", "0"), "stride 0 is out of range"),
-        (("--cores", "4096"), "4096 cores of"),
+        (("--cores", "4096"), "4096 cores are more than"),
     ):
         done = run("memory", "--density", "quick", *arguments)
         assert done.returncode == 2, arguments

@@ -127,7 +127,7 @@ def test_the_accept_queue_is_seen_in_another_network_namespace(may_enter: bool) 
 def test_bad_input_is_refused_with_its_cure(tmp_path: Path) -> None:
     for arguments, said in (
         ((), "--pid, --port, --cgroup or a command"),
-        (("--pid", "4194304"), "no process 4194304"),
+        (("--pid", "4194304"), "process 4194304 does not exist"),
         (("--port", "1"), "start the server first"),
         (("--output", str(tmp_path / "a.txt"), "--pid", "1"), ".parquet, .json, .prom"),
         (("--interval", "1us", "--pid", "1"), "measure the probe itself"),

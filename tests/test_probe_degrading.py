@@ -86,7 +86,7 @@ def test_a_proc_that_hides_others_says_so() -> None:
         )
     skip_if_namespaces_are_forbidden(hidden)
     assert hidden.returncode == 2
-    assert f"no process {pid} that we may see" in hidden.stderr
+    assert f"process {pid} does not exist or is not visible" in hidden.stderr
     assert "hidepid" in hidden.stderr
     missing = reasons(closed)
     for name in ("cpu_seconds", "minor_faults", "resident_bytes", "network_sent_bytes"):
