@@ -142,7 +142,7 @@ class _Moment:
 def _between(pace: Pace, before: _Moment, after: _Moment) -> Pace:
     seconds = after.at - before.at
     samples, later = _later(before, after, "send_lateness")
-    _, longer = _later(before, after, "turn_cpu")
+    _, longer = _later(before, after, "iteration_cpu")
 
     def per_second(name: str) -> float | None:
         return (after.figures[name] - before.figures[name]) / seconds if name in before.figures else None
