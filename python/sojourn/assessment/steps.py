@@ -109,9 +109,9 @@ def _interruptions(
     begins = [0.0, *columns.time_seconds]
 
     def spans(core: CoreLoss | Unavailable, lost: Sequence[float | None]) -> tuple[Span, ...]:
-        if not isinstance(core, CoreLoss) or core.resolution_seconds > LOST_RESOLUTION_MAX_SECONDS:
+        usual = _usual_loss(core)
+        if usual is None:
             return ()
-        usual = core.usual_in_a_window_seconds
         found = []
         for begin, end, of, seconds in zip(begins, columns.time_seconds, columns.step, lost, strict=False):
             taken = min(end - begin, (seconds or 0.0) - usual)
@@ -312,16 +312,24 @@ def lost_squared(timeline: Timeline, index: int, step: record.Step) -> float | N
         index: of the step in its climb.
         step: the step's result, for the resolution of what is known of the core.
     """
-    core = None if isinstance(step.undisturbed, Unavailable) else step.undisturbed.server_core
-    if not isinstance(core, CoreLoss) or core.resolution_seconds > LOST_RESOLUTION_MAX_SECONDS:
+    usual = None if isinstance(step.undisturbed, Unavailable) else _usual_loss(step.undisturbed.server_core)
+    if usual is None:
         return None
     rows = zip(timeline.columns.step, timeline.columns.server_core_lost_seconds, strict=False)
-    # A loss common to all windows, in many small parts, belongs to the load.
-    usual = core.usual_in_a_window_seconds
     lost = [max(0.0, seconds - usual) for of, seconds in rows if of == index and seconds is not None]
     if not lost or timeline.interval_seconds is None:
         return None
     return float(sum(seconds**2 for seconds in lost) / (len(lost) * timeline.interval_seconds))
+
+
+def _usual_loss(core: CoreLoss | Unavailable) -> float | None:
+    """What the core loses in every window, in many small parts, in seconds: it belongs to the load.
+
+    None if it is not known, or the source is too coarse to show interruptions beyond it.
+    """
+    if not isinstance(core, CoreLoss) or core.resolution_seconds > LOST_RESOLUTION_MAX_SECONDS:
+        return None
+    return core.usual_in_a_window_seconds
 
 
 def _wakeups(step: ClimbStep) -> float | None:
