@@ -3,7 +3,7 @@
 //! A worker serves one connection at a time, so as many idle connections as there are workers would keep everybody else
 //! out until their timeout. A worker that waits for its client therefore watches for connections that no worker accepts.
 //! Then its next response is the connection's last, and the connection ends without one after [`IDLE_PERIOD`] if it is idle,
-//! and after [`PATIENCE`] if a part of a request has come. Without contention the usual timeouts apply.
+//! and after [`CONTENDED_TIMEOUT`] if a part of a request has come. Without contention the usual timeouts apply.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const BUSY_PERIOD: Duration = Duration::from_millis(250);
 const ACCEPT_TIME: Duration = Duration::from_millis(5);
 
 /// How long a client may take over a request while others wait: its first one, or the rest of one.
-const PATIENCE: Duration = Duration::from_secs(1);
+const CONTENDED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The clients that wait for one of a server's workers.
 pub struct Backlog<'a> {
@@ -71,7 +71,7 @@ enum State {
     /// Nobody is known to wait.
     None,
     /// A connection waits; a free worker may be about to accept it.
-    Suspected,
+    Waiting,
     /// No worker is free.
     Certain,
 }
@@ -132,13 +132,13 @@ impl<'a> Contention<'a> {
 
     fn look(&mut self, now: Duration) {
         if self.backlog.is_some_and(Backlog::is_neglected) {
-            self.suspect(now);
+            self.on_readable(now);
         }
     }
 
     /// A watched descriptor is readable.
-    pub fn suspect(&mut self, now: Duration) {
-        (self.state, self.next_look) = (State::Suspected, now.saturating_add(ACCEPT_TIME));
+    pub fn on_readable(&mut self, now: Duration) {
+        (self.state, self.next_look) = (State::Waiting, now.saturating_add(ACCEPT_TIME));
     }
 
     /// Looks again if that is due; returns true if the connection must end now.
@@ -148,16 +148,15 @@ impl<'a> Contention<'a> {
             self.state = if is_neglected { State::Certain } else { State::None };
             self.next_look = now.saturating_add(IDLE_PERIOD);
         }
-        self.is_certain()
-            && self.patience().is_some_and(|patience| now >= self.since.saturating_add(patience))
+        self.is_certain() && self.timeout().is_some_and(|timeout| now >= self.since.saturating_add(timeout))
     }
 
     /// How long this wait may take while others wait; `None` if it is not for the client, or what it waits for must
     /// come.
-    fn patience(&self) -> Option<Duration> {
+    fn timeout(&self) -> Option<Duration> {
         match self.wait {
             Wait::Request | Wait::Quiet(_) if self.has_answered => Some(IDLE_PERIOD),
-            Wait::Request | Wait::Quiet(_) | Wait::Head(_) | Wait::End => Some(PATIENCE),
+            Wait::Request | Wait::Quiet(_) | Wait::Head(_) | Wait::End => Some(CONTENDED_TIMEOUT),
             _ => None,
         }
     }
@@ -200,12 +199,12 @@ mod tests {
         assert_eq!(next(&contention, 110), (None, 1));
         assert!(contention.next(at(110), false).1.is_empty());
         // It is accepted soon.
-        contention.suspect(at(120));
+        contention.on_readable(at(120));
         assert_eq!(next(&contention, 120), (Some(at(125)), 0));
         assert!(!contention.ends(at(125)) && !contention.is_certain());
         // It is not.
         let _waiting = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        contention.suspect(at(300));
+        contention.on_readable(at(300));
         assert!(!contention.ends(at(304)));
         assert!(contention.ends(at(305)) && contention.is_certain());
         // The client has gone on meanwhile, and the other one has been accepted.
@@ -224,7 +223,7 @@ mod tests {
         let backlog = Backlog::new(vec![listener.as_fd()], &scoreboard, 2);
         let mut contention = Contention::new(Some(&backlog), 0, at(0));
         contention.observe(Wait::Request, 1, at(0));
-        contention.suspect(at(200));
+        contention.on_readable(at(200));
         assert!(!contention.ends(at(5000)) && !contention.is_certain());
         assert!(Contention::new(None, 0, at(0)).next(at(5000), true).1.is_empty());
     }
@@ -253,7 +252,7 @@ mod tests {
         for (wait, since) in [(Wait::Request, 0), (Wait::Head(0), 20)] {
             let mut contention = Contention::new(Some(&backlog), 7, at(0));
             contention.observe(wait, 7, at(20));
-            contention.suspect(at(60));
+            contention.on_readable(at(60));
             assert!(!contention.ends(at(70)) && contention.is_certain());
             assert!(!contention.ends(at(since + 999)), "{wait:?}");
             assert!(contention.ends(at(since + 1000)), "{wait:?}");

@@ -213,7 +213,7 @@ impl<'a> BlockingWorker<'a> {
             let is_contended = waits[count..].iter().any(is_set);
             self.clock.update();
             if is_contended {
-                client.contention.suspect(self.clock.now);
+                client.contention.on_readable(self.clock.now);
             }
             match outcome {
                 Ok(_) if is_stopping && self.begin_drain() => return Woken::Stopping,
