@@ -116,6 +116,9 @@ fn a_new_certificate_under_load_fails_nobody() {
 /// An answer that `openssl ocsp` has signed reaches `openssl s_client`.
 #[test]
 fn an_answer_about_revocation_goes_with_the_certificate() {
+    if run("openssl", &["version"], b"").is_none() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let openssl = |words: &str| {
         let mut command = Command::new("openssl");
