@@ -2,7 +2,8 @@
 //!
 //! Pure: no sockets, no files, no clock, no threads. A server parses requests with [`request::Parser`] and writes heads
 //! with [`head`]. A load generator parses responses with [`response::parse`], a proxy with [`upstream::Parser`].
-//! [`chunked`] decodes chunked bodies for all of them. Where RFC 9112 leaves a choice, the strict one is taken:
+//! [`chunked`] decodes chunked bodies for all of them. [`http2`] is either side of a connection of HTTP/2, whose heads
+//! take the same form. Where RFC 9112 leaves a choice, the strict one is taken:
 //! whatever two implementations could read differently is refused.
 
 pub mod address;
@@ -11,6 +12,7 @@ pub mod condition;
 pub mod date;
 pub mod head;
 pub mod host;
+pub mod http2;
 pub mod limits;
 pub mod media;
 pub mod negotiation;

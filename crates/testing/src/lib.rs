@@ -4,6 +4,7 @@
 pub mod client;
 pub mod fixture;
 mod pages;
+mod pipe;
 pub mod requests;
 pub mod rich_fixture;
 pub mod script;
@@ -12,3 +13,4 @@ pub mod upstream;
 
 pub use client::{Client, DEADLINE, until, with_deadline};
 pub use pages::drop_pages;
+pub use pipe::Pipe;

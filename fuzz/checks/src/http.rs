@@ -1,9 +1,13 @@
 //! What must hold for any bytes given to the HTTP parsers.
 
+use std::collections::BTreeMap;
+
 use sojourn_http::SitePath;
 use sojourn_http::chunked::Chunked;
 use sojourn_http::condition::{Conditions, Tags, Validators, Verdict};
 use sojourn_http::date::HttpDate;
+use sojourn_http::http2;
+use sojourn_http::http2::hpack::{Decoder, Encoder, TABLE_BYTES};
 use sojourn_http::range::{Selection, select};
 use sojourn_http::request::{BodyReader, Parsed, Parser};
 use sojourn_http::response;
@@ -43,6 +47,87 @@ pub fn stream(bytes: &[u8]) {
     let whole = requests(bytes, bytes.len().max(1));
     for step in [1, 3, 100] {
         assert_eq!(requests(bytes, step), whole, "in pieces of {step}");
+    }
+}
+
+/// Either side of HTTP/2 hears the same whether the bytes arrive whole or in pieces, whatever they are, and a field block
+/// that is read is read again after it was encoded. The first byte selects the side.
+pub fn http2_frames(bytes: &[u8]) {
+    let Some((choice, bytes)) = bytes.split_first() else { return };
+    let whole = heard(choice & 1 > 0, bytes, bytes.len().max(1));
+    for step in [1, 7, 100] {
+        assert_eq!(heard(choice & 1 > 0, bytes, step), whole, "in pieces of {step}");
+    }
+}
+
+/// What one side hears.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Heard {
+    /// Streams with their heads and bodies.
+    streams: BTreeMap<u32, Vec<u8>>,
+    /// Those that were reset, and why.
+    resets: Vec<(u32, u32)>,
+    is_over: bool,
+}
+
+fn heard(is_server: bool, bytes: &[u8], step: usize) -> Heard {
+    let limits = http2::Limits {
+        streams_max: 10,
+        field_bytes_max: 2000,
+        block_bytes_max: 8000,
+        continuations_max: 4,
+        stream_window: http2::WINDOW_BYTES,
+        connection_window: http2::WINDOW_BYTES,
+        output_bytes_max: usize::MAX,
+    };
+    let mut side =
+        if is_server { http2::Connection::server(limits) } else { http2::Connection::client(limits) };
+    side.send_request(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n", "http");
+    let Heard { mut streams, mut resets, .. } = Heard::default();
+    let begin = if is_server {
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".as_slice()
+    } else {
+        b"\0\0\0\x04\0\0\0\0\0"
+    };
+    for mut piece in [begin].into_iter().chain(bytes.chunks(step)) {
+        while let Some(event) = side.next(&mut piece) {
+            match event {
+                http2::Event::Head { stream, .. } => {
+                    let text = side.head().text();
+                    assert!(text.ends_with(b"\r\n") && !text.windows(2).any(|two| two == b"\n\r"));
+                    streams.entry(stream).or_default().extend_from_slice(text);
+                }
+                http2::Event::Data { stream, bytes, .. } => {
+                    assert!(side.is_live(stream));
+                    side.release(stream, bytes.len());
+                    streams.entry(stream).or_default().extend_from_slice(bytes);
+                }
+                http2::Event::Rejected { stream, code, .. } | http2::Event::Reset { stream, code } => {
+                    assert!(!side.is_live(stream));
+                    resets.push((stream, code.0));
+                }
+                _ => {}
+            }
+            assert!(side.stream_count() <= 10);
+        }
+    }
+    Heard { streams, resets, is_over: side.is_over() }
+}
+
+/// A field block is refused, or its fields are the same after they were encoded and decoded again.
+pub fn http2_fields(bytes: &[u8]) {
+    let mut decoder = Decoder::new(TABLE_BYTES);
+    let mut fields = Vec::new();
+    if decoder.read(bytes, |field| fields.push((field.name.to_vec(), field.value.to_vec()))).is_err() {
+        return;
+    }
+    let (mut encoder, mut decoder) = (Encoder::default(), Decoder::new(TABLE_BYTES));
+    for _ in 0..2 {
+        let (mut block, mut again) = (Vec::new(), Vec::new());
+        encoder.begin(&mut block);
+        fields.iter().for_each(|(name, value)| encoder.field(&mut block, name, value));
+        let read = decoder.read(&block, |field| again.push((field.name.to_vec(), field.value.to_vec())));
+        assert_eq!((read, &again), (Ok(()), &fields));
     }
 }
 

@@ -27,6 +27,8 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("connection", connection::connection),
     ("fastcgi_records", cgi::records),
     ("fastcgi_requests", cgi::requests),
+    ("http2_fields", http::http2_fields),
+    ("http2_frames", http::http2_frames),
     ("http_chunked", http::chunked),
     ("http_conditions", http::conditions),
     ("http_date", http::date),

@@ -97,7 +97,11 @@ impl SharedConnections {
 impl Shared {
     /// Returns true if a further client may have a place.
     fn has_place(&self, streams: u32) -> bool {
-        self.clients < streams && self.requests_left > 0 && !self.protocol.is_over() && !self.closed_by_server
+        self.clients < streams && self.takes_requests() && !self.closed_by_server
+    }
+
+    fn takes_requests(&self) -> bool {
+        self.requests_left > 0 && self.protocol.takes_requests()
     }
 
     /// Sends what the protocol has to say, as far as the socket takes it.
@@ -129,11 +133,9 @@ impl Run<'_> {
     /// Gives a client a place on a connection, and makes its request there if that has begun.
     pub(super) fn open_shared(&mut self, client: usize) {
         let streams = self.settings.transport.streams.unwrap_or(1);
-        let own = self.table.clients[client].place.filter(|&place| {
-            self.shared
-                .live(place)
-                .is_some_and(|shared| shared.requests_left > 0 && !shared.protocol.is_over())
-        });
+        let own = self.table.clients[client]
+            .place
+            .filter(|&place| self.shared.live(place).is_some_and(|shared| shared.takes_requests()));
         let place = match own {
             Some(place) => Some(place),
             None => {
@@ -306,19 +308,13 @@ impl Run<'_> {
             let Some(shared) = self.shared.live(place).filter(|shared| shared.state == State::Open) else {
                 return;
             };
-            let may_open = shared.answered == 0 && shared.under_way.is_empty();
-            if may_open && shared.protocol.room() == 0 {
-                // The preface of the protocol goes first.
-                let mut news = Vec::new();
-                shared.protocol.poll(&mut news);
-            }
-            if shared.waiting.is_empty() || shared.requests_left == 0 || shared.protocol.room() == 0 {
+            if shared.waiting.is_empty() || !shared.takes_requests() || shared.protocol.room() == 0 {
                 break;
             }
             let Some(client) = shared.waiting.pop_front() else { break };
             self.make_request(place, client, now);
         }
-        if let Some(shared) = self.shared.live(place).filter(|shared| shared.requests_left == 0) {
+        if let Some(shared) = self.shared.live(place).filter(|shared| !shared.takes_requests()) {
             // Those who wait need another connection.
             for client in mem::take(&mut shared.waiting) {
                 self.leave_shared(client);

@@ -43,7 +43,7 @@ pub use handler::{
 };
 pub use http1::{Http1, Response, Source};
 pub use http2::Http2;
-pub use output::{Output, Piece};
+pub use output::{Frames, Output, Piece};
 pub use send_path::{HEAD_ALIGNMENT_BYTES, SendPath};
 pub use tls::TlsConnection;
 pub use want::{Event, Lane, Reason, Wait, Want};

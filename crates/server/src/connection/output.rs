@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use sojourn_cache_store::Extent;
 use sojourn_content::FileRange;
 
@@ -31,6 +32,44 @@ pub enum Piece {
     /// A range of an object in the cache's memory.
     Stored(Extent),
     File(FileRange),
+    Frames(Frames),
+}
+
+/// Frames of HTTP/2, between which are parts of bodies that stay where they are.
+#[derive(Debug)]
+pub struct Frames {
+    bytes: Vec<u8>,
+    /// Each part, and the number of the bytes before it.
+    parts: Vec<(usize, Bytes)>,
+    length: usize,
+}
+
+impl Frames {
+    pub fn new(bytes: Vec<u8>, parts: Vec<(usize, Bytes)>) -> Frames {
+        let length = bytes.len() + parts.iter().map(|(_, part)| part.len()).sum::<usize>();
+        Frames { bytes, parts, length }
+    }
+
+    /// The memory of the frames, to be used again.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// All of it but for the first `sent` bytes, piece by piece.
+    fn pieces(&self, sent: usize) -> impl Iterator<Item = &[u8]> {
+        let (mut start, mut skipped) = (0, sent);
+        let last = self.parts.last().map_or(0, |(before, _)| *before);
+        let pieces = self.parts.iter().flat_map(move |(before, part)| {
+            let frames = &self.bytes[start..*before];
+            start = *before;
+            [frames, &part[..]]
+        });
+        pieces.chain([&self.bytes[last..]]).filter_map(move |piece| {
+            let rest = &piece[skipped.min(piece.len())..];
+            skipped -= piece.len() - rest.len();
+            (!rest.is_empty()).then_some(rest)
+        })
+    }
 }
 
 impl Piece {
@@ -39,13 +78,14 @@ impl Piece {
             Piece::Memory(bytes) => bytes.len(),
             Piece::Stored(extent) => extent.length(),
             Piece::File(range) => range.length,
+            Piece::Frames(frames) => frames.length,
         }
     }
 
     /// If the rest after the first `sent` bytes is in a file: the file, offset and length.
     pub fn in_file(&self, sent: usize) -> Option<(BorrowedFd<'_>, u64, usize)> {
         let (file, offset) = match self {
-            Piece::Memory(_) => return None,
+            Piece::Memory(_) | Piece::Frames(_) => return None,
             Piece::Stored(extent) => extent.in_file(sent)?,
             Piece::File(range) => (range.document.file.as_fd(), range.offset + sent as u64),
         };
@@ -54,12 +94,13 @@ impl Piece {
 
     /// The part in memory of the rest after the first `sent` bytes, piece by piece.
     pub fn in_memory(&self, sent: usize) -> impl Iterator<Item = &[u8]> {
-        let (whole, stored) = match self {
-            Piece::Memory(bytes) => (bytes.get(sent..).filter(|rest| !rest.is_empty()), None),
-            Piece::Stored(extent) => (None, Some(extent.pieces(sent))),
-            Piece::File(_) => (None, None),
+        let (whole, stored, frames) = match self {
+            Piece::Memory(bytes) => (bytes.get(sent..).filter(|rest| !rest.is_empty()), None, None),
+            Piece::Stored(extent) => (None, Some(extent.pieces(sent)), None),
+            Piece::File(_) => (None, None, None),
+            Piece::Frames(frames) => (None, None, Some(frames.pieces(sent))),
         };
-        whole.into_iter().chain(stored.into_iter().flatten())
+        whole.into_iter().chain(stored.into_iter().flatten()).chain(frames.into_iter().flatten())
     }
 }
 

@@ -402,8 +402,9 @@ fn status(block: &[u8]) -> u16 {
         [0x89, ..] => 204,
         [0x8c, ..] => 400,
         [0x8d, ..] => 404,
-        // The name's index with a Huffman-coded value.
-        [0x08 | 0x48, 0x83, 0x68, 0x0d, 0xff, ..] => 405,
+        // The name's index with a value.
+        [0x08 | 0x48, 3, status @ ..] => std::str::from_utf8(&status[..3]).unwrap().parse().unwrap(),
+        // The same, Huffman-coded.
         [0x08 | 0x48, 0x82, 0x6c, 0x01, ..] => 501,
         other => panic!("{other:x?}"),
     }

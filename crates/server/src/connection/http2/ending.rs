@@ -1,38 +1,25 @@
 //! The end of a connection: graceful shutdown, close, timeout.
 
-use h2::Reason as Code;
+use sojourn_http::http2::ErrorCode;
 
-use super::{Http2, Operation, Session};
-use crate::connection::{Buffer, Context, Reason, Wait, Want};
+use super::{Http2, Operation};
+use crate::connection::{Context, Reason, Wait, Want};
 use crate::counters::Counter;
 
 impl Http2 {
     /// Announces once that no more requests are accepted (GOAWAY), because the server stops or the connection has had
-    /// its number of requests. Requests already sent are answered. Returns true if it must be announced now.
-    pub(super) fn notice_stop(&mut self, context: &mut Context<'_>) -> bool {
+    /// its number of requests. Requests already sent are answered.
+    pub(super) fn notice_stop(&mut self, context: &mut Context<'_>) {
         let has_had_all = context.limits.requests_per_connection.is_some_and(|max| self.requests >= max);
         // Before its preface a client does not understand frames.
-        let Session::Open(connection) = &mut self.session else { return false };
-        if self.is_stopping || !(context.is_draining || has_had_all) {
-            return false;
+        if self.is_stopping || !(context.is_draining || has_had_all) || !self.protocol.is_begun() {
+            return;
         }
         if has_had_all {
             context.served.count(Counter::LimitRequestsPerConnection);
         }
-        connection.graceful_shutdown();
+        self.protocol.leave();
         self.is_stopping = true;
-        true
-    }
-
-    pub(super) fn shut_down(&mut self, code: Code) {
-        match &mut self.session {
-            Session::Open(connection) => connection.abrupt_shutdown(code),
-            session => *session = Session::Over,
-        }
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        matches!(self.session, Session::Over)
     }
 
     /// The deadline has passed: sends GOAWAY, unless the client does not read.
@@ -44,7 +31,7 @@ impl Http2 {
         }
         context.served.count(Counter::Timeouts);
         self.operation = Operation::Nothing;
-        self.shut_down(Code::NO_ERROR);
+        self.protocol.shut_down(ErrorCode::NO_ERROR);
         None
     }
 
@@ -57,9 +44,12 @@ impl Http2 {
 
     /// A connection that waits for its client holds no buffers.
     pub(super) fn give_back(&mut self, context: &mut Context<'_>) {
-        context.pool.put_buffer(self.pipe.receive(Buffer::default()));
-        if !self.pipe.has_output() {
-            context.pool.put(self.pipe.take_output());
+        if self.input.unread().is_empty() {
+            context.pool.put_buffer(std::mem::take(&mut self.input));
         }
+        if self.protocol.output().is_empty() {
+            context.pool.put(self.protocol.take_output());
+        }
+        self.protocol.trim();
     }
 }

@@ -1,40 +1,31 @@
 //! HTTP/2 (RFC 9113): multiplexes requests over one connection; each is answered as in HTTP/1.
 //!
-//! The `h2` crate does flow control, stream states and sending. What the client sends is validated before (`frames`),
-//! because the crate does not distinguish errors. It expects to be polled by a runtime over a socket; here it is polled
-//! after every event, over memory (`pipe`), and never needs to be woken. Every stream has an HTTP/1 state machine
-//! (`stream`), so the same code answers both versions.
+//! Frames, field compression, states and windows of streams are `sojourn_http::http2`, which is given what is received
+//! and says what it means. Every stream has an HTTP/1 state machine (`stream`), so the same code answers both versions.
 //!
 //! Streams want several things at once, but a driver does one at a time per connection, so this machine multiplexes.
-//! Output is sent piece by piece, in frames that the crate takes from the streams in turn. Between two outputs it
-//! checks for input. Disk jobs are delegated, so a stream that waits for the disk does not delay the others. Priorities
-//! (RFC 9218) are ignored: all streams are equal. The limits are in `limits`.
+//! Output is sent piece by piece, in frames that are taken from the streams in turn, the most urgent first (RFC 9218).
+//! Between two outputs it checks for input. Disk jobs are delegated, so a stream that waits for the disk does not delay
+//! the others. The limits are in `limits`.
 
 use std::net::IpAddr;
-use std::pin::Pin;
-use std::task::{self, Poll, Waker};
 
-use h2::server::{Connection, Handshake};
+use sojourn_http::http2::{Connection, ErrorCode, Event as News, PREFACE};
 
-use super::{Buffer, Context, Event, Lane, Output, Reason, Wait, Want};
+use super::{Buffer, Context, Event, Lane, Piece, Reason, Wait, Want};
 use crate::counters::Counter;
 
 mod ending;
 mod faults;
-mod frames;
-mod head;
-mod held;
 mod limits;
-mod pipe;
 mod stream;
 mod turns;
+mod wire;
 
 use faults::Allowance;
-use frames::{Faults, Frames};
-use held::{Gauge, Held};
-use limits::{JOBS_MAX, LINGER_BYTES_MAX};
-use pipe::Pipe;
-use stream::Stream;
+use limits::{CANCELLED_AT_ONCE_MAX, JOBS_MAX, LINGER_BYTES_MAX};
+use stream::{End, Stream};
+use wire::Wire;
 
 const PREFACE_LINE_BYTES: usize = b"PRI * HTTP/2.0\r\n".len();
 
@@ -43,21 +34,17 @@ const PREFACE_LINE_BYTES: usize = b"PRI * HTTP/2.0\r\n".len();
 pub struct Http2 {
     peer: IpAddr,
     is_secure: bool,
-    pipe: Pipe,
-    session: Session,
-    frames: Frames,
-    faults: Faults,
+    protocol: Connection,
+    wire: Wire,
+    /// Received bytes that are not read yet, because too much waits to be sent.
+    input: Buffer,
     /// Errors that the client may still make.
     allowance: Allowance,
-    /// The streams, least recently served first.
+    /// The streams, in the order of their turns.
     #[expect(clippy::vec_box, reason = "sorted at every turn: what moves is small")]
     streams: Vec<Box<Stream>>,
     /// The stream that waits for the job in each lane; it may have ended meanwhile.
     lanes: [Option<u32>; JOBS_MAX],
-    /// Body bytes in `h2`'s queues.
-    waiting: Gauge,
-    /// Counts sent bytes, to distinguish bodies from overhead.
-    output: SentBytes,
     operation: Operation,
     requests: u32,
     answered: u32,
@@ -65,36 +52,6 @@ pub struct Http2 {
     /// Counts how often a stream was served.
     progress: u64,
     is_stopping: bool,
-}
-
-#[derive(Debug)]
-enum Session {
-    /// The client's preface has not arrived yet.
-    Opening(Handshake<Pipe, Held>),
-    Open(Connection<Pipe, Held>),
-    /// The connection neither reads nor writes any more.
-    Over,
-}
-
-/// Bytes sent since the start of the connection, and the values at the last query.
-#[derive(Debug, Default)]
-struct SentBytes {
-    total: u64,
-    seen_total: u64,
-    seen_bodies: u64,
-    fraction: f64,
-}
-
-impl SentBytes {
-    /// The share of body bytes since the last call, where `bodies` is their total; the previous share if nothing was
-    /// sent.
-    fn body_fraction(&mut self, bodies: u64) -> f64 {
-        if self.total > self.seen_total {
-            self.fraction = (bodies - self.seen_bodies) as f64 / (self.total - self.seen_total) as f64;
-            (self.seen_total, self.seen_bodies) = (self.total, bodies);
-        }
-        self.fraction.min(1.0)
-    }
 }
 
 /// The current want, apart from disk jobs.
@@ -112,19 +69,15 @@ enum Operation {
 impl Http2 {
     /// A connection from `peer` that starts with the client's preface.
     pub fn new(peer: IpAddr, is_secure: bool) -> Http2 {
-        let pipe = Pipe::default();
         Http2 {
             peer,
             is_secure,
-            session: Session::Opening(limits::builder().handshake(pipe.clone())),
-            pipe,
-            frames: Frames::new(),
-            faults: Faults::default(),
+            protocol: Connection::server(limits::of_protocol()),
+            wire: Wire::default(),
+            input: Buffer::default(),
             allowance: Allowance::default(),
             streams: Vec::new(),
             lanes: [None; JOBS_MAX],
-            waiting: Gauge::default(),
-            output: SentBytes::default(),
             operation: Operation::Receiving,
             requests: 0,
             answered: 0,
@@ -137,7 +90,7 @@ impl Http2 {
     /// Returns true if a connection that starts with these bytes speaks HTTP/2. So many bytes suffice, and HTTP/1 would
     /// refuse them no earlier.
     pub fn is_begun_by(bytes: &[u8]) -> bool {
-        bytes.starts_with(&frames::PREFACE[..PREFACE_LINE_BYTES])
+        bytes.starts_with(&PREFACE[..PREFACE_LINE_BYTES])
     }
 
     pub fn start(&self) -> Want {
@@ -155,7 +108,8 @@ impl Http2 {
                     return if is_enough { Want::Close(Reason::Finished) } else { self.start() };
                 }
                 self.operation = Operation::Nothing;
-                self.receive(buffer, context);
+                debug_assert!(self.input.unread().is_empty(), "received before all was read");
+                context.pool.put_buffer(std::mem::replace(&mut self.input, buffer));
             }
             Event::Nothing if matches!(self.operation, Operation::Lingering(_)) => return self.start(),
             Event::Nothing => self.operation = Operation::Nothing,
@@ -169,7 +123,7 @@ impl Http2 {
                 }
             }
             Event::Woken => {
-                self.streams.iter_mut().for_each(|stream| stream.wake(context));
+                self.streams.iter_mut().for_each(|stream| stream.wake(&mut self.protocol, context));
                 match self.operation {
                     Operation::Nothing => {}
                     Operation::Receiving => return self.go_on_receiving(context),
@@ -177,13 +131,16 @@ impl Http2 {
                 }
             }
             Event::Sent(output) => {
-                context.pool.put(output.bytes);
+                context.pool.put(match output.body {
+                    Some(Piece::Frames(frames)) => frames.into_bytes(),
+                    _ => output.bytes,
+                });
                 if output.is_last {
                     return self.linger(context);
                 }
                 self.operation = Operation::Nothing;
                 // Even while there is more to send, check for input.
-                if !self.streams.is_empty() && self.pipe.is_read() {
+                if !self.streams.is_empty() && self.input.unread().is_empty() {
                     return Want::Look(Buffer::default());
                 }
             }
@@ -209,14 +166,14 @@ impl Http2 {
             _ if self.streams.iter().any(|stream| stream.is_following()) => Wait::Upload,
             _ if self.is_in_request() => Wait::Head(self.requests),
             // The preface is missing.
-            _ if matches!(self.session, Session::Opening(_)) => Wait::Request,
+            _ if !self.protocol.is_begun() => Wait::Request,
             _ => Wait::Quiet(self.requests),
         }
     }
 
     /// The share of body bytes among the bytes sent since the last call.
     pub fn body_fraction(&mut self) -> f64 {
-        self.output.body_fraction(self.waiting.left_bytes())
+        self.wire.body_fraction()
     }
 
     /// Called before the connection is dropped: ends whatever it has started.
@@ -228,23 +185,25 @@ impl Http2 {
     }
 
     fn is_in_request(&self) -> bool {
-        self.frames.is_partial() || !self.streams.is_empty()
+        self.protocol.is_partial() || !self.streams.is_empty()
     }
 
     /// Does everything that needs no driver, and returns the driver's next want.
     fn proceed(&mut self, context: &mut Context<'_>) -> Want {
         self.advance(context);
-        if self.pipe.has_output() || self.is_over() {
-            self.operation = Operation::Sending;
-            let (bytes, is_last) = (self.pipe.take_output(), self.is_over());
-            self.output.total += bytes.len() as u64;
-            return Want::Send(Output { bytes, is_last, ..Output::default() });
-        }
-        if let Some(lane) = self.free_lane()
+        let is_over = self.protocol.is_over();
+        // What the disk has at once is sent in the same output.
+        if !is_over
+            && self.wire.is_half_empty(&mut self.protocol)
+            && let Some(lane) = self.free_lane()
             && let Some((stream, job)) = self.next_job()
         {
             self.lanes[lane] = Some(stream);
             return Want::Delegate(Lane::new(lane), job);
+        }
+        if is_over || self.wire.has_output(&mut self.protocol) {
+            self.operation = Operation::Sending;
+            return Want::Send(self.wire.take(&mut self.protocol, is_over));
         }
         self.operation = Operation::Receiving;
         self.give_back(context);
@@ -255,7 +214,7 @@ impl Http2 {
     fn go_on_receiving(&mut self, context: &mut Context<'_>) -> Want {
         self.advance(context);
         let has_job = self.free_lane().is_some() && self.streams.iter().any(|stream| stream.has_job());
-        if self.pipe.has_output() || self.is_over() || has_job {
+        if self.wire.has_output(&mut self.protocol) || self.protocol.is_over() || has_job {
             self.operation = Operation::Recalled;
             return Want::Recall;
         }
@@ -265,52 +224,94 @@ impl Http2 {
 
     /// Processes frames and streams until all of them wait for something.
     fn advance(&mut self, context: &mut Context<'_>) {
-        if !self.pipe.has_output() {
-            context.pool.put(self.pipe.take_output());
-            self.pipe.give_output(context.pool.take());
+        if self.protocol.output().capacity() == 0 {
+            *self.protocol.output() = context.pool.take();
         }
         loop {
-            self.poll(context);
-            self.punish(context);
-            if self.notice_stop(context) {
-                self.poll(context);
-            }
-            if self.is_over() || !self.run_streams(context) {
+            self.read(context);
+            self.notice_stop(context);
+            if self.protocol.is_over() || !self.run_streams(context) {
                 return;
             }
         }
     }
 
-    /// Lets `h2` read, write, and accept new requests.
-    fn poll(&mut self, context: &mut Context<'_>) {
-        let mut nobody = task::Context::from_waker(Waker::noop());
-        if let Session::Opening(handshake) = &mut self.session {
-            match Pin::new(handshake).poll(&mut nobody) {
-                Poll::Pending => return,
-                Poll::Ready(Ok(connection)) => {
-                    context.served.count(Counter::ConnectionsHttp2);
-                    self.session = Session::Open(connection);
-                }
-                Poll::Ready(Err(_)) => self.session = Session::Over,
+    /// Reads what was received, unless too much waits to be sent.
+    fn read(&mut self, context: &mut Context<'_>) {
+        let mut input = std::mem::take(&mut self.input);
+        let (mut rest, mut cancelled_at_once) = (input.unread(), 0);
+        while let Some(news) = self.protocol.next(&mut rest) {
+            if self.learn(news, context) {
+                cancelled_at_once += 1;
+            }
+            if cancelled_at_once > CANCELLED_AT_ONCE_MAX {
+                self.protocol.shut_down(ErrorCode::ENHANCE_YOUR_CALM);
             }
         }
-        while let Session::Open(connection) = &mut self.session {
-            match connection.poll_accept(&mut nobody) {
-                Poll::Pending => return,
-                Poll::Ready(Some(Ok((request, mut respond)))) => {
-                    self.requests = self.requests.wrapping_add(1);
-                    context.served.count(Counter::Streams);
-                    if let Some(code) = self.faults.take(respond.stream_id().as_u32()) {
-                        respond.send_reset(code);
-                        continue;
-                    }
-                    self.streams.push(Box::new(Stream::new(self.peer, self.is_secure, request, respond)));
-                }
-                // If it is an error, the client has been told.
-                Poll::Ready(Some(Err(_)) | None) => self.session = Session::Over,
-            }
-        }
+        let unread = rest.len();
+        input.consume(input.unread().len() - unread);
+        self.input = input;
     }
+
+    /// Handles what the client has sent; returns true if that cancels a stream which was not started.
+    fn learn(&mut self, news: News<'_>, context: &mut Context<'_>) -> bool {
+        match news {
+            News::Begun => context.served.count(Counter::ConnectionsHttp2),
+            News::Head { stream, is_end } => {
+                self.count_request(context);
+                let text = context.pool.take_buffer();
+                let head = self.protocol.head();
+                self.streams.push(Box::new(Stream::new(
+                    self.peer,
+                    self.is_secure,
+                    stream,
+                    head,
+                    text,
+                    is_end,
+                )));
+            }
+            News::TooLarge { stream } => {
+                self.count_request(context);
+                let mut refused = Box::new(Stream::refused(self.peer, self.is_secure, stream));
+                refused.refuse_head(&mut self.protocol, context);
+                self.streams.push(refused);
+            }
+            News::Data { stream, bytes, is_end } => match find(&mut self.streams, stream) {
+                Some(receiver) => receiver.receive(bytes, is_end, &mut self.protocol, context),
+                None => self.protocol.discard(bytes.len()),
+            },
+            News::Reset { stream, .. } => {
+                if let Some(stream) = find(&mut self.streams, stream) {
+                    let is_started = stream.is_started();
+                    stream.finish_as(End::Cancelled);
+                    return !is_started;
+                }
+            }
+            News::Rejected { stream, is_new, .. } => {
+                if is_new {
+                    self.count_request(context);
+                } else if let Some(stream) = find(&mut self.streams, stream) {
+                    stream.finish_as(End::Rejected);
+                }
+                context.served.count(Counter::StreamsRejected);
+                if !self.allowance.take(context.clock.now) {
+                    self.protocol.shut_down(ErrorCode::ENHANCE_YOUR_CALM);
+                }
+            }
+            // Its requests are answered all the same.
+            News::Leaving { .. } => {}
+        }
+        false
+    }
+
+    fn count_request(&mut self, context: &mut Context<'_>) {
+        self.requests = self.requests.wrapping_add(1);
+        context.served.count(Counter::Streams);
+    }
+}
+
+fn find(streams: &mut [Box<Stream>], id: u32) -> Option<&mut Stream> {
+    streams.iter_mut().rev().find(|stream| stream.id() == id).map(|stream| &mut **stream)
 }
 
 #[cfg(test)]

@@ -1,11 +1,15 @@
 //! The state machine alone, with an HTTP/2 client at the other end and a controlled disk.
 
+use std::collections::BTreeMap;
+use std::task::{self, Poll, Waker};
+
 use h2::Reason as Code;
 use http::Request;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use sojourn_content::Job;
+use sojourn_http::http2 as protocol;
 
 use super::limits::CANCELLED_MAX;
 use super::*;
@@ -70,10 +74,8 @@ fn nothing_is_held_between_requests() {
     client.talk(&mut server, true);
     assert_eq!(size_of::<crate::connection::Connection>(), size_of::<crate::connection::Http1>());
     let machine = &mut server.machine;
-    assert!(machine.streams.is_empty() && machine.waiting.value() == 0 && machine.free_lane() == Some(0));
-    assert!(
-        machine.pipe.take_output().capacity() == 0 && !machine.pipe.receive(Buffer::default()).is_allocated()
-    );
+    assert!(machine.streams.is_empty() && machine.free_lane() == Some(0));
+    assert!(machine.protocol.output().capacity() == 0 && !machine.input.is_allocated());
 }
 
 #[test]
@@ -125,7 +127,7 @@ fn a_client_that_takes_nothing_gets_no_more_than_its_window() {
         client.get("/large.bin");
     }
     client.talk(&mut server, false);
-    assert!(server.machine.waiting.value() <= limits::WAITING_BYTES_MAX);
+    assert!(server.unsent_bytes() <= limits::READ_AHEAD_BYTES_MAX + limits::SLICE_BYTES_MIN);
     assert_eq!(server.machine.waits_for(), Wait::Window);
     // A ping is no progress.
     server.receive(&[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
@@ -145,7 +147,31 @@ fn streams_have_their_turns() {
     let sent = std::mem::take(&mut server.sent);
     client.receive(&sent[..sent.len() / 2], true);
     let [first, second] = [first, second].map(|index| client.answers[index].bytes.len());
-    assert!(first.abs_diff(second) <= limits::STREAM_WAITING_BYTES_MAX, "{first} and {second}");
+    assert!(first.abs_diff(second) <= limits::OUTPUT_BYTES_MAX, "{first} and {second}");
+}
+
+/// RFC 9218: the most urgent first, then in the order of requests, unless the client wants parts of several.
+#[test]
+fn the_urgent_goes_first() {
+    let root = fixture::site();
+    let (mut server, mut client) = (Server::new(root.path()), Client::new(1 << 24));
+    let mut ask =
+        |priority: &str| client.ask(Request::get("http://h/large.bin").header("priority", priority));
+    let asked = ["u=5", "u=3", "u=3", "u=1, i", "u=1, i"].map(&mut ask);
+    let bytes = client.take_sent();
+    server.receive(&bytes);
+    let sent = std::mem::take(&mut server.sent);
+    let mut shares = Vec::new();
+    for part in sent.chunks(sent.len() / 5 + 1) {
+        client.receive(part, true);
+        shares.push(asked.map(|index| client.answers[index].bytes.len()));
+    }
+    let length = fixture::large().len();
+    assert_eq!(shares[0][..3], [0; 3], "the urgent two first: {shares:?}");
+    assert!(shares[0][3].abs_diff(shares[0][4]) <= limits::OUTPUT_BYTES_MAX, "in turns: {shares:?}");
+    assert!(shares[2][1] > length / 2 && shares[2][2] < length / 10, "then one after the other: {shares:?}");
+    assert!(shares[3][0] < length / 10, "the least urgent last: {shares:?}");
+    assert_eq!(shares[4], [length; 5]);
 }
 
 #[test]
@@ -309,7 +335,7 @@ fn conversation() -> Vec<u8> {
 fn whatever_comes() {
     let root = fixture::site();
     let said = conversation();
-    let preface = frames::PREFACE.len();
+    let preface = PREFACE.len();
     let changes = vec((preface..said.len(), any::<u8>()), 0..6);
     let cases = (changes, 1..said.len(), preface..said.len(), 1_usize..400, any::<bool>());
     let config = ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() };
@@ -329,7 +355,6 @@ fn whatever_comes() {
             if matches!(server.want, Want::Receive(_)) {
                 server.receive(piece);
             }
-            assert!(server.machine.waiting.value() <= limits::WAITING_BYTES_MAX + limits::SLICE_BYTES);
             assert!(server.machine.streams.len() <= limits::STREAMS_MAX && server.held.len() <= JOBS_MAX);
         }
         while !server.held.is_empty() {
@@ -337,6 +362,87 @@ fn whatever_comes() {
         }
         server.happen(Event::Expired);
         assert!(server.is_shut || matches!(server.want, Want::Close(_)));
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
+/// Windows of streams are no reason to read more than the connection's allows.
+#[test]
+fn what_the_connection_does_not_allow_is_not_read() {
+    let root = fixture::site();
+    let limits = protocol::Limits { stream_window: 1 << 24, ..limits::of_protocol() };
+    let mut client = Connection::client(limits);
+    for _ in 0..limits::STREAMS_MAX {
+        client.send_request(b"GET /large.bin HTTP/1.1\r\nHost: h\r\n\r\n", "http").unwrap();
+    }
+    let mut server = Server::new(root.path());
+    server.holds = |job| matches!(job, Job::Load(_));
+    server.receive(&client.take_output());
+    let limit = limits::READ_AHEAD_BYTES_MAX + protocol::WINDOW_BYTES as usize;
+    while !server.held.is_empty() {
+        assert!(server.unsent_bytes() <= limit, "{}", server.unsent_bytes());
+        server.release();
+    }
+    assert!(server.unsent_bytes() <= limit && server.machine.waits_for() == Wait::Window);
+}
+
+/// Whatever the windows, the priorities and the delays of the disk: every answer is whole.
+#[test]
+fn whole_answers_in_any_windows() {
+    let root = fixture::site();
+    let some: Vec<u8> = (0..150_000_u32).map(|index| (index / 3 % 251) as u8).collect();
+    fixture::write(root.path(), "some.bin", &some);
+    let bodies: [(&str, &[u8]); 4] =
+        [("/hello.txt", b"hello"), ("/some.bin", &some), ("/medium.bin", &[b'm'; 20_000]), ("/empty", b"")];
+    let priorities =
+        ["", "Priority: u=0\r\n", "Priority: u=1, i\r\n", "Priority: u=7\r\n", "Priority: i\r\n"];
+    let cases = (
+        vec((0..bodies.len(), 0..priorities.len()), 1..12),
+        500_u32..200_000,
+        1_usize..100_000,
+        any::<bool>(),
+    );
+    let config = ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() };
+    let outcome = TestRunner::new(config).run(&cases, |(requests, stream_window, piece_bytes, holds)| {
+        let limits = protocol::Limits { stream_window, ..limits::of_protocol() };
+        let mut client = Connection::client(protocol::Limits { output_bytes_max: usize::MAX, ..limits });
+        let mut server = Server::new(root.path());
+        if holds {
+            server.holds = |_| true;
+        }
+        let mut answers = BTreeMap::new();
+        for (body, priority) in requests {
+            let (path, body) = bodies[body];
+            let text = format!("GET {path} HTTP/1.1\r\nHost: h\r\n{}\r\n", priorities[priority]);
+            let (stream, _) = client.send_request(text.as_bytes(), "http").unwrap();
+            answers.insert(stream, (body, Vec::new(), false));
+        }
+        while answers.values().any(|(.., is_whole)| !is_whole) {
+            let said = client.take_output();
+            if !said.is_empty() {
+                server.receive(&said);
+            } else if !server.held.is_empty() {
+                server.release();
+            }
+            let sent = std::mem::take(&mut server.sent);
+            assert!(!said.is_empty() || !sent.is_empty() || !server.held.is_empty(), "stuck");
+            for mut piece in sent.chunks(piece_bytes) {
+                while let Some(event) = client.next(&mut piece) {
+                    let (stream, bytes, is_end) = match event {
+                        News::Head { stream, is_end } => (stream, &b""[..], is_end),
+                        News::Data { stream, bytes, is_end } => (stream, bytes, is_end),
+                        other => panic!("{other:?}"),
+                    };
+                    client.release(stream, bytes.len());
+                    let (_, received, is_whole) = answers.get_mut(&stream).unwrap();
+                    received.extend_from_slice(bytes);
+                    *is_whole |= is_end;
+                }
+            }
+        }
+        assert!(answers.values().all(|(body, received, _)| received == body));
+        assert!(server.machine.streams.is_empty() && matches!(server.want, Want::Receive(_)));
         Ok(())
     });
     outcome.unwrap();

@@ -1,21 +1,26 @@
-//! Round-robin over the streams of a connection, and the results of their delegated jobs.
+//! Whose turn it is: the order of the streams of a connection, and the results of their delegated jobs.
 
-use h2::Reason as Code;
 use sojourn_content::{Done, Job};
+use sojourn_http::http2::ErrorCode;
 
 use super::Http2;
 use super::limits::CANCELLED_MAX;
 use super::stream::End;
+use super::wire::Unsent;
 use crate::connection::{Context, Lane};
 use crate::counters::Counter;
 
 impl Http2 {
-    /// Serves the streams in turn; returns true if `h2` has something to do for any of them.
+    /// Serves the streams in turn; returns true if there may be more to do for any of them.
     pub(super) fn run_streams(&mut self, context: &mut Context<'_>) -> bool {
-        self.streams.sort_by_key(|stream| stream.served);
+        if self.streams.len() > 1 {
+            self.streams.sort_by_key(|stream| stream.turn(&self.protocol));
+        }
         let mut has_moved = false;
+        let unsent = self.streams.iter().map(|stream| stream.unsent(&self.protocol));
+        self.wire.unsent = unsent.fold(Unsent::default(), |sum, unsent| sum + unsent);
         for stream in &mut self.streams {
-            if stream.advance(&self.waiting, context) {
+            if stream.advance(&mut self.protocol, &mut self.wire, context) {
                 has_moved = true;
                 self.progress += 1;
                 stream.served = self.progress;
@@ -37,12 +42,12 @@ impl Http2 {
         self.cancelled = self.cancelled.saturating_add(cancelled);
         context.served.add(Counter::StreamsCancelled, cancelled.into());
         if self.cancelled > self.answered.saturating_add(CANCELLED_MAX) {
-            self.shut_down(Code::ENHANCE_YOUR_CALM);
+            self.protocol.shut_down(ErrorCode::ENHANCE_YOUR_CALM);
         }
         has_moved
     }
 
-    /// The job of the least recently served stream, and the stream.
+    /// The job of the stream whose turn it is, and the stream.
     pub(super) fn next_job(&mut self) -> Option<(u32, Job)> {
         let (stream, job) = self.streams.iter_mut().find_map(|stream| {
             let job = stream.take_job()?;
@@ -60,7 +65,7 @@ impl Http2 {
     pub(super) fn deliver(&mut self, lane: Lane, done: Option<Done>, context: &mut Context<'_>) {
         let id = self.lanes[lane.index()].take();
         if let Some(stream) = self.streams.iter_mut().find(|stream| Some(stream.id()) == id) {
-            stream.deliver(done, context);
+            stream.deliver(done, &mut self.protocol, context);
         }
     }
 }

@@ -11,6 +11,9 @@ use super::{Operation, State, TlsConnection};
 /// text and once encrypted.
 const PLAINTEXT_BYTES_MAX: usize = CHUNK_BYTES as usize;
 
+/// The most pieces of memory that are encrypted together.
+const PIECES_MAX: usize = 64;
+
 impl TlsConnection {
     /// Sends the next part of the inner connection's output, or reads it first.
     pub(super) fn send_part(&mut self, context: &mut Context<'_>) -> Want {
@@ -24,16 +27,23 @@ impl TlsConnection {
         let chunk = self.chunk.take();
         let head = first_of(output.bytes.get(output.sent..).unwrap_or_default(), PLAINTEXT_BYTES_MAX);
         let body_sent = (output.sent + head.len()).saturating_sub(output.bytes.len());
-        let body = match (&output.body, &chunk) {
-            (Some(body @ (Piece::Memory(_) | Piece::Stored(_))), _) => {
-                let piece = body.in_memory(body_sent).next().unwrap_or_default();
-                first_of(piece, PLAINTEXT_BYTES_MAX - head.len())
-            }
-            (_, Some(chunk)) => chunk,
-            _ => &[],
+        let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+        let (mut count, mut length) = (0, 0);
+        let in_memory = match &output.body {
+            Some(body @ (Piece::Memory(_) | Piece::Stored(_) | Piece::Frames(_))) => Some(body),
+            Some(Piece::File(_)) | None => None,
         };
-        let written = self.session.writer().write_vectored(&[IoSlice::new(head), IoSlice::new(body)]);
-        debug_assert_eq!(written.as_ref().ok(), Some(&(head.len() + body.len())), "there is no limit");
+        let body = in_memory.into_iter().flat_map(|body| body.in_memory(body_sent)).chain(chunk.as_deref());
+        for (slot, piece) in pieces.iter_mut().zip([head].into_iter().chain(body)) {
+            let piece = first_of(piece, PLAINTEXT_BYTES_MAX - length);
+            *slot = IoSlice::new(piece);
+            (count, length) = (count + 1, length + piece.len());
+            if length == PLAINTEXT_BYTES_MAX {
+                break;
+            }
+        }
+        let written = self.session.writer().write_vectored(&pieces[..count]);
+        debug_assert_eq!(written.as_ref().ok(), Some(&length), "there is no limit");
         let Ok(written) = written else { return Want::Close(Reason::Failed) };
         output.sent += written;
         let is_complete = output.sent == output.total_bytes();

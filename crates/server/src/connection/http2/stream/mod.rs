@@ -1,22 +1,20 @@
 //! One stream: an HTTP/2 request, answered by its own HTTP/1 state machine.
 //!
-//! The machine gets the request as text, and its output is split into a head and DATA. Writing one text and parsing one
-//! head takes a microsecond; in return every handler gives the same answers over both protocols.
+//! The machine gets the request as text, and its output is split into a head and DATA. In return every handler gives
+//! the same answers over both protocols.
 //!
 //! What the machine would send from a file is read here, a slice at a time as the client's window allows, and is not
 //! cached, just as the file would not have been.
 
 use std::net::IpAddr;
-use std::task::{self, Waker};
 
 use bytes::Bytes;
-use h2::server::SendResponse;
-use h2::{Reason as Code, RecvStream, SendStream};
-use http::{Method, Request};
 use sojourn_content::{Done, Job};
+use sojourn_http::Status;
+use sojourn_http::http2::{Connection, ErrorCode, Priority, Section};
 
-use super::held::{Gauge, Held};
-use crate::connection::{Context, Event, Http1, Reason, Wait, Want};
+use super::wire::{Unsent, Wire};
+use crate::connection::{Buffer, Context, Event, Http1, Reason, Wait, Want};
 
 mod sending;
 mod upload;
@@ -30,19 +28,18 @@ pub struct Stream {
     id: u32,
     machine: Http1,
     is_head: bool,
-    respond: SendResponse<Held>,
-    /// Set once the response's head was sent.
-    sender: Option<SendStream<Held>>,
-    /// Body bytes of the response not passed to `h2` yet; `None` if the length is unknown.
+    /// The response's head was sent.
+    has_head: bool,
+    /// Body bytes of the response that are not sent yet; `None` if the length is unknown.
     body_left: Option<u64>,
-    /// The end of the response has been sent.
-    is_ended: bool,
-    /// The number of body parts passed to `h2`.
+    /// The number of heads and body parts that were sent.
     parts: u64,
     /// The rest of the request's body, once the request is being answered.
     following: Option<Box<Following>>,
     stage: Stage,
     end: Option<End>,
+    /// File bytes that were read, or are being read, and are not sent.
+    unsent_bytes: usize,
     /// When it was last served, counted in servings of the connection.
     pub served: u64,
 }
@@ -61,6 +58,8 @@ pub enum End {
 
 #[derive(Debug)]
 enum Stage {
+    /// A request without a body, which is not started.
+    Ready(Buffer),
     /// The request's body arrives and is discarded, or buffered to be forwarded; then the request is answered.
     Uploading(Box<Upload>),
     /// The machine reads more of the request's body.
@@ -83,26 +82,40 @@ enum For {
 }
 
 impl Stream {
-    /// A new request from `peer`.
+    /// A new request from `peer`, whose head is written to `text`. No body follows if it `is_end`.
     pub fn new(
         peer: IpAddr,
         is_secure: bool,
-        request: Request<RecvStream>,
-        respond: SendResponse<Held>,
+        id: u32,
+        head: &Section,
+        mut text: Buffer,
+        is_end: bool,
     ) -> Stream {
-        let (request, body) = request.into_parts();
+        text.space().extend_from_slice(head.text());
+        let stage = match is_end {
+            true => Stage::Ready(text),
+            false => Stage::Uploading(Box::new(Upload::new(head, text))),
+        };
+        Stream::in_stage(peer, is_secure, id, head.is_head_request(), stage)
+    }
+
+    /// A request that is refused without being read.
+    pub fn refused(peer: IpAddr, is_secure: bool, id: u32) -> Stream {
+        Stream::in_stage(peer, is_secure, id, false, Stage::Over)
+    }
+
+    fn in_stage(peer: IpAddr, is_secure: bool, id: u32, is_head: bool, stage: Stage) -> Stream {
         Stream {
-            id: respond.stream_id().as_u32(),
+            id,
             machine: Http1::of_stream(peer, is_secure),
-            is_head: request.method == Method::HEAD,
-            respond,
-            sender: None,
+            is_head,
+            has_head: false,
             body_left: Some(0),
-            is_ended: false,
             parts: 0,
             following: None,
-            stage: Stage::Uploading(Box::new(Upload::new(request, body))),
+            stage,
             end: None,
+            unsent_bytes: 0,
             served: 0,
         }
     }
@@ -115,6 +128,11 @@ impl Stream {
         self.end
     }
 
+    /// Returns true once something was done for it.
+    pub fn is_started(&self) -> bool {
+        !matches!(self.stage, Stage::Ready(_))
+    }
+
     /// Returns true if the client has not sent the whole request.
     pub fn is_uploading(&self) -> bool {
         matches!(self.stage, Stage::Uploading(_) | Stage::Following)
@@ -125,30 +143,58 @@ impl Stream {
         matches!(self.stage, Stage::Following)
     }
 
-    /// Returns true if sending is blocked by the client's windows or by queued bytes.
+    /// Returns true if sending is blocked by the client's windows.
     pub fn is_sending(&self) -> bool {
         matches!(self.stage, Stage::Sending(_))
     }
 
-    /// Continues as far as possible; returns true if `h2` has something to do for it.
-    pub fn advance(&mut self, gauge: &Gauge, context: &mut Context<'_>) -> bool {
-        if self.end.is_none() && self.is_cancelled() {
-            self.finish_as(End::Cancelled);
+    /// What it holds of a file.
+    pub fn unsent(&self, protocol: &Connection) -> Unsent {
+        let bytes = self.unsent_bytes;
+        Unsent { bytes, allowed_bytes: bytes.min(protocol.stream_window(self.id)) }
+    }
+
+    /// Its place among the streams: by urgency, then those that are sent one after the other in the order of requests,
+    /// then those that take turns (RFC 9218, 10). A client that says nothing of priorities gets equal turns.
+    pub fn turn(&self, protocol: &Connection) -> (u8, bool, u64) {
+        let urgency = protocol.priority(self.id).unwrap_or_default().urgency;
+        match self.takes_turns(protocol) {
+            true => (urgency, true, self.served),
+            false => (urgency, false, self.id.into()),
         }
-        let before = (self.sender.is_some(), self.parts);
+    }
+
+    fn takes_turns(&self, protocol: &Connection) -> bool {
+        protocol.priority(self.id).is_none_or(|Priority { is_incremental, .. }| is_incremental)
+    }
+
+    /// Continues as far as possible, but for its turn; returns true if it has sent anything, or has ended.
+    pub fn advance(&mut self, protocol: &mut Connection, wire: &mut Wire, context: &mut Context<'_>) -> bool {
+        let before = self.parts;
         let mut goes_on = true;
         while goes_on {
             goes_on = match std::mem::replace(&mut self.stage, Stage::Over) {
-                Stage::Uploading(upload) => self.upload(upload, context),
-                Stage::Following => self.follow(context),
-                Stage::Sending(sending) => self.send(sending, gauge, context),
+                Stage::Ready(mut text) => {
+                    text.space().extend_from_slice(b"\r\n");
+                    self.happen(Event::Received(text), protocol, context);
+                    true
+                }
+                Stage::Uploading(upload) => self.upload(upload, protocol, context),
+                Stage::Following => self.follow(protocol, context),
+                Stage::Sending(sending) => self.send(sending, protocol, wire, context),
                 stage => {
                     self.stage = stage;
                     false
                 }
             }
         }
-        self.end.is_some() || before != (self.sender.is_some(), self.parts)
+        self.end.is_some() || self.parts != before
+    }
+
+    /// Answers 431, because the head is too large to be read.
+    pub fn refuse_head(&mut self, protocol: &mut Connection, context: &mut Context<'_>) {
+        let want = self.machine.reject_connection(Status::FieldsTooLarge, context);
+        self.pursue(want, protocol, context);
     }
 
     /// The job it needs, to be delegated to the driver; the outcome is [delivered](Self::deliver).
@@ -171,40 +217,39 @@ impl Stream {
     }
 
     /// Handles the job's outcome; `None` if the queue was full.
-    pub fn deliver(&mut self, done: Option<Done>, context: &mut Context<'_>) {
+    pub fn deliver(&mut self, done: Option<Done>, protocol: &mut Connection, context: &mut Context<'_>) {
         match (std::mem::replace(&mut self.stage, Stage::Over), done) {
             (Stage::Delegated(For::Machine), done) => {
-                self.happen(done.map_or(Event::Refused, Event::Done), context);
+                self.happen(done.map_or(Event::Refused, Event::Done), protocol, context);
             }
             (Stage::Delegated(For::Sending(mut sending)), Some(Done::Loaded(Ok(Some(slice))))) => {
-                sending.bytes = Bytes::from_owner(slice);
+                sending.slice = Bytes::from_owner(slice);
                 self.stage = Stage::Sending(sending);
             }
             // The file was truncated, or the server is overloaded: the client must notice that the body is incomplete.
-            (Stage::Delegated(For::Sending(_)), _) => self.fail(),
+            (Stage::Delegated(For::Sending(_)), _) => self.fail(protocol),
             (stage, _) => self.stage = stage,
         }
     }
 
-    /// Resets it because of a protocol error.
-    pub fn reject(&mut self, code: Code) {
-        if self.end.is_none() {
-            self.reset(code);
-            self.finish_as(End::Rejected);
-        }
-    }
-
     /// Something that the machine may wait for has happened.
-    pub fn wake(&mut self, context: &mut Context<'_>) {
+    pub fn wake(&mut self, protocol: &mut Connection, context: &mut Context<'_>) {
         match self.stage {
-            Stage::Waiting => self.happen(Event::Woken, context),
+            Stage::Waiting => self.happen(Event::Woken, protocol, context),
             Stage::Following => match self.tell(Event::Woken, context) {
-                Want::Recall => self.happen(Event::Nothing, context),
+                Want::Recall => self.happen(Event::Nothing, protocol, context),
                 Want::Wait => {}
-                want => self.pursue(want, context),
+                want => self.pursue(want, protocol, context),
             },
             _ => {}
         }
+    }
+
+    /// Ends it. If the client does not know, it must have been told.
+    pub fn finish_as(&mut self, end: End) {
+        self.stage = Stage::Over;
+        self.unsent_bytes = 0;
+        self.end.get_or_insert(end);
     }
 
     /// Called before it is dropped.
@@ -212,45 +257,55 @@ impl Stream {
         self.machine.finish(context);
     }
 
-    fn is_cancelled(&mut self) -> bool {
-        let mut nobody = task::Context::from_waker(Waker::noop());
-        let reset = match &mut self.sender {
-            Some(sender) => sender.poll_reset(&mut nobody),
-            None => self.respond.poll_reset(&mut nobody),
-        };
-        reset.is_ready()
-    }
-
     /// Passes an event to the machine and handles its want.
-    fn happen(&mut self, event: Event, context: &mut Context<'_>) {
+    fn happen(&mut self, event: Event, protocol: &mut Connection, context: &mut Context<'_>) {
         let want = self.tell(event, context);
-        self.pursue(want, context);
+        self.pursue(want, protocol, context);
     }
 
-    fn pursue(&mut self, mut want: Want, context: &mut Context<'_>) {
+    fn pursue(&mut self, mut want: Want, protocol: &mut Connection, context: &mut Context<'_>) {
         self.stage = loop {
             want = match want {
                 Want::Open(opening) => break Stage::Job(Job::Open(opening), For::Machine),
                 Want::Load(range) if range.into_memory => break Stage::Job(Job::Load(range), For::Machine),
                 // Read when it is about to be sent.
                 Want::Load(_) => self.tell(Event::Done(Done::Loaded(Ok(None))), context),
-                Want::Send(output) => return self.begin(output),
+                Want::Send(output) => return self.begin(output, protocol),
                 Want::Receive(buffer) => {
                     context.pool.put_buffer(buffer);
                     if self.machine.waits_for() == Wait::Upload {
                         break Stage::Following;
                     }
-                    return self.complete();
+                    return self.complete(protocol);
                 }
-                Want::Close(Reason::Finished) => return self.complete(),
+                Want::Close(Reason::Finished) => return self.complete(protocol),
                 // The body is incomplete.
-                Want::Close(_) => return self.fail(),
+                Want::Close(_) => return self.fail(protocol),
                 Want::Wait => break Stage::Waiting,
                 Want::Look(_) | Want::Delegate(..) | Want::Recall => {
                     unreachable!("a machine of HTTP/1 wants one thing at a time")
                 }
             }
         };
+    }
+
+    /// The machine has finished its output.
+    fn complete(&mut self, protocol: &mut Connection) {
+        if !self.has_head || self.body_left.is_some_and(|left| left > 0) {
+            return self.fail(protocol);
+        }
+        if self.body_left.is_none() {
+            // Only now is the end of the body known.
+            let head = protocol.data_head(self.id, 0, true);
+            protocol.output().extend_from_slice(&head);
+        }
+        protocol.finish(self.id);
+        self.finish_as(End::Answered);
+    }
+
+    fn fail(&mut self, protocol: &mut Connection) {
+        protocol.reset(self.id, ErrorCode::INTERNAL_ERROR);
+        self.finish_as(End::Failed);
     }
 
     /// The machine is never told that the server stops: existing streams finish, and no new ones start.

@@ -1,18 +1,13 @@
 //! Sends a stream's response: its head separately, its body as DATA, as far as the client's windows allow.
 
-use std::sync::Arc;
-
-use bytes::{Buf, Bytes};
-use h2::Reason as Code;
+use bytes::Bytes;
 use sojourn_cache_store::Extent;
 use sojourn_content::{FileRange, Job};
+use sojourn_http::http2::Connection;
 
-use super::super::head;
-use super::super::held::{Gauge, Held, ReadAhead};
-use super::super::limits::{
-    READ_AHEAD_BYTES_MAX, SLICE_BYTES, SLICE_BYTES_MIN, STREAM_WAITING_BYTES_MAX, waiting_bytes_max,
-};
-use super::{End, For, Stage, Stream};
+use super::super::limits::{READ_AHEAD_BYTES_MAX, SLICE_BYTES, SLICE_BYTES_MIN};
+use super::super::wire::{Unsent, Wire};
+use super::{For, Stage, Stream};
 use crate::connection::{Context, Event, Output, Piece};
 use crate::memory::is_short;
 
@@ -20,162 +15,134 @@ use crate::memory::is_short;
 #[derive(Debug)]
 pub(super) struct Sending {
     /// Returned to the machine when it has been sent.
-    pub(super) output: Output,
-    pub(super) bytes: Bytes,
-    /// Counts bytes that were read from a file.
-    read_ahead: Option<ReadAhead>,
+    output: Output,
+    /// How many of the output's bytes were sent.
+    sent: usize,
+    /// What is in memory of what follows them.
+    pub(super) slice: Bytes,
     rest: Rest,
 }
 
 #[derive(Debug)]
-pub(super) enum Rest {
+enum Rest {
     Nothing,
-    Memory(Arc<[u8]>),
     Stored(Extent),
     File(FileRange),
 }
 
 impl Stream {
     /// Starts sending an output; the first one begins with the head.
-    pub(super) fn begin(&mut self, mut output: Output) {
-        let mut bytes = Bytes::from(std::mem::take(&mut output.bytes));
-        while self.sender.is_none() && !bytes.is_empty() {
-            let Some(head) = head::read_response(&bytes) else { return self.fail() };
-            bytes.advance(head.text_length);
+    pub(super) fn begin(&mut self, output: Output, protocol: &mut Connection) {
+        let mut sent = 0;
+        while !self.has_head && sent < output.bytes.len() {
+            let Some(head) = protocol.send_response(self.id, &output.bytes[sent..], self.is_head) else {
+                return self.fail(protocol);
+            };
+            sent += head.text_bytes;
             self.parts += 1;
-            if head.response.status().is_informational() {
-                if self.respond.send_informational(head.response).is_err() {
-                    return self.finish_as(End::Cancelled);
-                }
-                continue;
-            }
-            let has_body = !self.is_head && !matches!(head.response.status().as_u16(), 204 | 304);
-            self.body_left = if has_body { head.content_length } else { Some(0) };
-            self.is_ended = self.body_left == Some(0);
-            match self.respond.send_response(head.response, self.is_ended) {
-                Ok(sender) => self.sender = Some(sender),
-                Err(_) => return self.finish_as(End::Cancelled),
-            }
+            self.has_head = !head.is_interim();
+            self.body_left = if head.is_end { Some(0) } else { head.content_length };
         }
-        let rest = match &output.body {
-            None => Rest::Nothing,
-            Some(Piece::Memory(body)) => Rest::Memory(Arc::clone(body)),
-            Some(Piece::Stored(extent)) => Rest::Stored(extent.clone()),
-            Some(Piece::File(range)) => Rest::File(range.clone()),
+        let (slice, rest) = match &output.body {
+            None => (Bytes::new(), Rest::Nothing),
+            Some(Piece::Memory(body)) => (Bytes::from_owner(body.clone()), Rest::Nothing),
+            Some(Piece::Stored(extent)) => (Bytes::new(), Rest::Stored(extent.clone())),
+            Some(Piece::File(range)) => (Bytes::new(), Rest::File(range.clone())),
+            Some(Piece::Frames(_)) => unreachable!("a machine of HTTP/1 has no frames"),
         };
-        self.stage = Stage::Sending(Sending { output, bytes, read_ahead: None, rest });
+        self.stage = Stage::Sending(Sending { output, sent, slice, rest });
     }
 
-    /// Passes on what may be sent now; returns true if more may be possible at once.
-    pub(super) fn send(&mut self, mut sending: Sending, gauge: &Gauge, context: &mut Context<'_>) -> bool {
-        if sending.bytes.is_empty() {
+    /// Sends what may be sent now; returns true if there may be more to do at once in this turn.
+    pub(super) fn send(
+        &mut self,
+        mut sending: Sending,
+        protocol: &mut Connection,
+        wire: &mut Wire,
+        context: &mut Context<'_>,
+    ) -> bool {
+        let bytes = &sending.output.bytes[sending.sent..];
+        if bytes.is_empty() && sending.slice.is_empty() {
             match std::mem::replace(&mut sending.rest, Rest::Nothing) {
                 Rest::Nothing => {
-                    self.happen(Event::Sent(sending.output), context);
+                    self.happen(Event::Sent(sending.output), protocol, context);
                     return true;
                 }
-                Rest::Memory(body) => sending.bytes = Bytes::from_owner(body),
                 Rest::Stored(extent) => {
                     if let Some((slice, rest)) = extent.split_first() {
-                        (sending.bytes, sending.rest) = (Bytes::from_owner(slice), Rest::Stored(rest));
+                        (sending.slice, sending.rest) = (Bytes::from_owner(slice), Rest::Stored(rest));
                     }
                     self.stage = Stage::Sending(sending);
                     return true;
                 }
                 Rest::File(range) => {
-                    self.read_on(sending, range, gauge);
+                    self.read_on(sending, range, protocol, wire);
                     return false;
                 }
             }
         }
-        let room = self.room(sending.bytes.len(), gauge);
-        if room == 0 {
+        let available = if bytes.is_empty() { sending.slice.len() } else { bytes.len() };
+        let count = wire.room(protocol, self.id).min(available);
+        if count == 0 {
+            if protocol.room(self.id) == 0 {
+                // It may be long until the client takes more.
+                sending.output.bytes.shrink_to_fit();
+            }
             self.stage = Stage::Sending(sending);
             return false;
         }
-        let part = sending.bytes.split_to(room.min(sending.bytes.len()));
-        if let Some(read_ahead) = &mut sending.read_ahead {
-            read_ahead.shrink_to(sending.bytes.len());
-        }
         if let Some(left) = &mut self.body_left {
-            let Some(rest) = left.checked_sub(part.len() as u64) else {
-                self.fail();
+            let Some(rest) = left.checked_sub(count as u64) else {
+                self.fail(protocol);
                 return false;
             };
             *left = rest;
         }
-        self.is_ended = self.body_left == Some(0);
+        let is_end = self.body_left == Some(0);
         self.parts += 1;
-        let sender = self.sender.as_mut().expect("a body follows its head");
-        if sender.send_data(Held::new(part, gauge), self.is_ended).is_err() {
-            self.finish_as(End::Cancelled);
-            return false;
+        if bytes.is_empty() {
+            let part = sending.slice.split_to(count);
+            wire.send_shared(protocol, self.id, part, is_end);
+            let rest = self.unsent_bytes.min(sending.slice.len());
+            let sent = self.unsent_bytes - rest;
+            self.unsent_bytes = rest;
+            wire.unsent.bytes -= sent;
+            wire.unsent.allowed_bytes -= sent.min(wire.unsent.allowed_bytes);
+        } else {
+            wire.send(protocol, self.id, &bytes[..count], is_end);
+            sending.sent += count;
         }
         self.stage = Stage::Sending(sending);
-        true
+        // What is left waits for its next turn.
+        count == available || !self.takes_turns(protocol)
     }
 
     /// Requests the next slice of a file, if it could be sent.
-    fn read_on(&mut self, mut sending: Sending, mut rest: FileRange, gauge: &Gauge) {
-        let room = self.room(SLICE_BYTES, gauge);
+    fn read_on(
+        &mut self,
+        mut sending: Sending,
+        mut range: FileRange,
+        protocol: &mut Connection,
+        wire: &mut Wire,
+    ) {
+        let room = wire.file_room(protocol, self.id);
         if room == 0 {
-            sending.rest = Rest::File(rest);
+            sending.rest = Rest::File(range);
             self.stage = Stage::Sending(sending);
             return;
         }
         // Every window may be tiny; the total read ahead must still be limited.
-        let length_min =
-            if gauge.read_bytes() < READ_AHEAD_BYTES_MAX && !is_short() { SLICE_BYTES_MIN } else { 1 };
-        let length = rest.length.min(room.clamp(length_min, SLICE_BYTES));
-        sending.read_ahead = Some(ReadAhead::new(length, gauge));
-        let slice = FileRange { length, into_memory: true, ..rest.clone() };
-        rest.offset += length as u64;
-        rest.length -= length;
-        if rest.length > 0 {
-            sending.rest = Rest::File(rest);
+        let is_much = wire.unsent.bytes >= READ_AHEAD_BYTES_MAX || is_short();
+        let length_min = if is_much { 1 } else { SLICE_BYTES_MIN };
+        let length = range.length.min(room.clamp(length_min, SLICE_BYTES));
+        self.unsent_bytes = length;
+        wire.unsent = wire.unsent + Unsent { bytes: length, allowed_bytes: length.min(room) };
+        let slice = FileRange { length, into_memory: true, ..range.clone() };
+        range.offset += length as u64;
+        range.length -= length;
+        if range.length > 0 {
+            sending.rest = Rest::File(range);
         }
         self.stage = Stage::Job(Job::Load(slice), For::Sending(sending));
-    }
-
-    /// How many of `wanted` bytes may be passed to `h2` now.
-    fn room(&mut self, wanted: usize, gauge: &Gauge) -> usize {
-        if gauge.value() >= waiting_bytes_max() {
-            return 0;
-        }
-        let Some(sender) = &mut self.sender else { return 0 };
-        sender.reserve_capacity(wanted.min(STREAM_WAITING_BYTES_MAX));
-        sender.capacity()
-    }
-
-    /// The machine has finished its output.
-    pub(super) fn complete(&mut self) {
-        let Some(sender) = &mut self.sender else { return self.fail() };
-        match self.body_left {
-            Some(0) => {}
-            Some(_) => return self.fail(),
-            // Only now is the end of the body known.
-            None if sender.send_data(Held::new(Bytes::new(), &Gauge::default()), true).is_err() => {
-                return self.finish_as(End::Cancelled);
-            }
-            None => {}
-        }
-        self.finish_as(End::Answered);
-    }
-
-    pub(super) fn fail(&mut self) {
-        self.reset(Code::INTERNAL_ERROR);
-        self.finish_as(End::Failed);
-    }
-
-    pub(super) fn reset(&mut self, code: Code) {
-        match &mut self.sender {
-            Some(sender) => sender.send_reset(code),
-            None => self.respond.send_reset(code),
-        }
-    }
-
-    pub(super) fn finish_as(&mut self, end: End) {
-        self.stage = Stage::Over;
-        self.end = Some(end);
     }
 }

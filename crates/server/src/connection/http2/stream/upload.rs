@@ -1,14 +1,13 @@
 //! A stream's request body: discarded unless it is forwarded.
 
-use std::task::{self, Poll, Waker};
+use std::io::Write;
 
-use h2::RecvStream;
-use http::request::Parts;
+use sojourn_http::head;
+use sojourn_http::http2::{Connection, Section};
 use sojourn_http::limits::DRAINED_BODY_BYTES_MAX;
 
-use super::super::head;
-use super::{End, Stage, Stream};
-use crate::connection::{Context, Event};
+use super::{Stage, Stream};
+use crate::connection::{Buffer, Context, Event};
 
 /// The end of a chunked body.
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
@@ -16,106 +15,145 @@ const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 /// A request whose body is arriving.
 #[derive(Debug)]
 pub(super) struct Upload {
-    request: Parts,
-    body: RecvStream,
+    /// The head, without the fields about the body.
+    text: Buffer,
+    content_length: Option<u64>,
+    expects_continue: bool,
     received: u64,
     /// The start of the body, to be forwarded.
     kept: Vec<u8>,
+    is_ended: bool,
 }
 
 /// The rest of a body, passed to the machine as it arrives and as fast as it reads; the client's window grows
 /// accordingly (backpressure).
 #[derive(Debug)]
 pub(super) struct Following {
-    body: RecvStream,
+    /// Received, and not passed on: no more than the window.
+    pending: Vec<u8>,
     is_chunked: bool,
+    is_ended: bool,
 }
 
 impl Upload {
-    pub(super) fn new(request: Parts, body: RecvStream) -> Upload {
-        Upload { request, body, received: 0, kept: Vec::new() }
+    pub(super) fn new(head: &Section, text: Buffer) -> Upload {
+        Upload {
+            text,
+            content_length: head.content_length(),
+            expects_continue: head.expects_continue(),
+            received: 0,
+            kept: Vec::new(),
+            is_ended: false,
+        }
     }
 }
 
 impl Stream {
-    /// Reads the request's body to discard or forward it; returns true if the request could be answered then.
-    pub(super) fn upload(&mut self, mut upload: Box<Upload>, context: &mut Context<'_>) -> bool {
-        let mut nobody = task::Context::from_waker(Waker::noop());
+    /// Takes a part of the request's body from the client.
+    pub fn receive(
+        &mut self,
+        bytes: &[u8],
+        is_end: bool,
+        protocol: &mut Connection,
+        context: &mut Context<'_>,
+    ) {
+        match (&mut self.stage, &mut self.following) {
+            (Stage::Uploading(upload), _) => {
+                upload.received += bytes.len() as u64;
+                upload.is_ended |= is_end;
+                if context.handler.takes_bodies() {
+                    upload.kept.extend_from_slice(bytes);
+                }
+                protocol.release(self.id, bytes.len());
+            }
+            (_, Some(following)) => {
+                following.pending.extend_from_slice(bytes);
+                following.is_ended |= is_end;
+            }
+            // Nobody reads it. Its window stays shut, but not that of the others.
+            _ => protocol.discard(bytes.len()),
+        }
+    }
+
+    /// Starts the request if enough of its body is there; returns true if it did.
+    pub(super) fn upload(
+        &mut self,
+        mut upload: Box<Upload>,
+        protocol: &mut Connection,
+        context: &mut Context<'_>,
+    ) -> bool {
         // A body that waits for 100 Continue, or is too long to discard, is answered now; the rest is reset with
         // NO_ERROR at the stream's end (RFC 9113, 8.1).
         let passes_on = context.handler.takes_bodies();
-        let is_awaited = passes_on || !head::waits_for_continue(&upload.request);
-        while is_awaited && upload.received <= DRAINED_BODY_BYTES_MAX {
-            match upload.body.poll_data(&mut nobody) {
-                Poll::Ready(Some(Ok(bytes))) => {
-                    upload.received += bytes.len() as u64;
-                    if passes_on {
-                        upload.kept.extend_from_slice(&bytes);
-                    }
-                    // Fails if the stream has ended, which the next poll reports.
-                    let _ = upload.body.flow_control().release_capacity(bytes.len());
-                }
-                Poll::Ready(Some(Err(_))) => {
-                    self.finish_as(End::Cancelled);
-                    return false;
-                }
-                Poll::Ready(None) => break,
-                Poll::Pending => {
-                    self.stage = Stage::Uploading(upload);
-                    return false;
-                }
+        let is_awaited = passes_on || !upload.expects_continue;
+        let is_whole = upload.received <= DRAINED_BODY_BYTES_MAX;
+        if is_awaited && is_whole && !upload.is_ended {
+            self.stage = Stage::Uploading(upload);
+            return false;
+        }
+        // A short body is buffered completely, so that an upstream does not wait for it; a longer one is streamed.
+        let length = if is_whole { Some(upload.received) } else { upload.content_length };
+        let text = upload.text.space();
+        if passes_on {
+            // Fields about the body are written anew (RFC 9113, 8.1: no more than what arrived).
+            match length {
+                Some(0) => {}
+                Some(length) => head::content_length(text, length),
+                None => head::field(text, "transfer-encoding", "chunked"),
             }
         }
-        let mut text = context.pool.take_buffer();
-        // A short body is buffered completely, so that an upstream does not wait for it; a longer one is streamed.
-        let is_whole = upload.received <= DRAINED_BODY_BYTES_MAX;
-        let length = if is_whole { Some(upload.received) } else { head::content_length(&upload.request) };
-        let beginning = head::Beginning { bytes: &upload.kept, length };
-        head::append_request(text.space(), &upload.request, passes_on.then_some(beginning));
+        head::end(text);
+        append_part(text, &upload.kept, passes_on && length.is_none());
         if passes_on && !is_whole {
-            self.following = Some(Box::new(Following { body: upload.body, is_chunked: length.is_none() }));
+            self.following = Some(Box::new(Following {
+                pending: Vec::new(),
+                is_chunked: length.is_none(),
+                is_ended: upload.is_ended,
+            }));
         }
-        self.happen(Event::Received(text), context);
+        self.happen(Event::Received(upload.text), protocol, context);
         true
     }
 
     /// Passes on the next part of the request's body; returns true if more may be possible at once.
-    pub(super) fn follow(&mut self, context: &mut Context<'_>) -> bool {
+    pub(super) fn follow(&mut self, protocol: &mut Connection, context: &mut Context<'_>) -> bool {
         let Some(following) = &mut self.following else {
-            self.fail();
+            self.fail(protocol);
             return false;
         };
+        if following.pending.is_empty() && !following.is_ended {
+            self.stage = Stage::Following;
+            return false;
+        }
         let mut text = context.pool.take_buffer();
-        match following.body.poll_data(&mut task::Context::from_waker(Waker::noop())) {
-            Poll::Pending => {
-                context.pool.put_buffer(text);
-                self.stage = Stage::Following;
-                return false;
+        if !following.pending.is_empty() {
+            append_part(text.space(), &following.pending, following.is_chunked);
+            protocol.release(self.id, following.pending.len());
+            following.pending.clear();
+        } else {
+            // With a known length the machine reads no more than that.
+            if following.is_chunked {
+                text.space().extend_from_slice(LAST_CHUNK);
             }
-            Poll::Ready(Some(Err(_))) => {
-                context.pool.put_buffer(text);
-                self.finish_as(End::Cancelled);
-                return false;
-            }
-            Poll::Ready(Some(Ok(bytes))) => {
-                head::append_part(text.space(), &bytes, following.is_chunked);
-                // Fails if the stream has ended, which the next poll reports.
-                let _ = following.body.flow_control().release_capacity(bytes.len());
-            }
-            Poll::Ready(None) => {
-                // With a known length the machine reads no more than that.
-                if following.is_chunked {
-                    text.space().extend_from_slice(LAST_CHUNK);
-                }
-                self.following = None;
-            }
+            self.following = None;
         }
         if text.unread().is_empty() {
             context.pool.put_buffer(text);
             self.stage = Stage::Following;
             return true;
         }
-        self.happen(Event::Received(text), context);
+        self.happen(Event::Received(text), protocol, context);
         true
+    }
+}
+
+/// A part of a request's body in HTTP/1 framing.
+fn append_part(text: &mut Vec<u8>, part: &[u8], is_chunked: bool) {
+    if !is_chunked {
+        text.extend_from_slice(part);
+    } else if !part.is_empty() {
+        write!(text, "{:x}\r\n", part.len()).expect("writing to memory cannot fail");
+        text.extend_from_slice(part);
+        text.extend_from_slice(b"\r\n");
     }
 }

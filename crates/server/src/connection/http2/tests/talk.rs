@@ -1,4 +1,4 @@
-//! A state machine and an HTTP/2 client at both ends of a memory pipe, with a controlled disk.
+//! A state machine, and an HTTP/2 client of another implementation, with a controlled disk.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -9,11 +9,14 @@ use h2::Reason as Code;
 use h2::client::{self, SendRequest};
 use http::{HeaderMap, Request, StatusCode};
 use sojourn_content::Job;
+use sojourn_testing::Pipe;
 
-use super::super::pipe::Pipe;
 use super::super::{Http2, limits};
 use crate::connection::bench::Bench;
-use crate::connection::{Buffer, Event, Lane, Want};
+use crate::connection::{Event, Lane, Want};
+
+/// The most bytes of frames other than DATA in a send.
+const HEADS_BYTES_MAX: usize = 32 * 1024;
 
 /// A state machine, and a driver that performs its wants.
 pub struct Server {
@@ -54,8 +57,12 @@ impl Server {
                 Want::Wait => return,
                 Want::Look(_) | Want::Recall => Event::Nothing,
                 Want::Send(output) => {
-                    assert!(output.total_bytes() <= limits::OUTPUT_BYTES_MAX && output.body.is_none());
+                    // Heads of responses, resets and the like may come on top.
+                    assert!(output.total_bytes() <= limits::OUTPUT_BYTES_MAX + HEADS_BYTES_MAX);
                     self.sent.extend_from_slice(&output.bytes);
+                    if let Some(body) = &output.body {
+                        body.in_memory(0).for_each(|piece| self.sent.extend_from_slice(piece));
+                    }
                     self.is_shut |= output.is_last;
                     Event::Sent(output)
                 }
@@ -77,6 +84,11 @@ impl Server {
         let mut buffer = self.bench.pool.take_buffer();
         buffer.space().extend_from_slice(bytes);
         self.happen(Event::Received(buffer));
+    }
+
+    /// File bytes that are held for all streams.
+    pub fn unsent_bytes(&self) -> usize {
+        self.machine.streams.iter().map(|stream| stream.unsent(&self.machine.protocol).bytes).sum()
     }
 
     /// Completes the oldest disk job.
@@ -141,9 +153,7 @@ impl Client {
     /// The client reads `bytes`; if it `takes_bodies`, it consumes received body bytes at once.
     pub fn receive(&mut self, bytes: &[u8], takes_bodies: bool) {
         let mut nobody = task::Context::from_waker(Waker::noop());
-        let mut buffer = Buffer::default();
-        buffer.space().extend_from_slice(bytes);
-        self.pipe.receive(buffer);
+        self.pipe.receive(bytes);
         let _ = Pin::new(&mut self.connection).poll(&mut nobody);
         for answer in &mut self.answers {
             answer.advance(takes_bodies);

@@ -1,0 +1,262 @@
+//! What a connection sends: heads from the text of HTTP/1, DATA as far as the windows allow, resets.
+
+use memchr::{memchr, memmem};
+
+use super::connection::{Connection, Role};
+use super::fields::is_of_connection;
+use super::frame::{self, FrameHead, HEAD_BYTES, append};
+use super::hpack::Encoder;
+use super::priority::Priority;
+use super::streams::{Closed, Stream};
+use super::{ErrorCode, WINDOW_BYTES_MAX};
+use crate::token::{decimal, is_text, is_token};
+
+/// Larger frames are not sent, even if the peer would receive them: other streams wait meanwhile.
+const SENT_FRAME_BYTES_MAX: usize = 64 * 1024;
+
+/// Names up to this length are converted to lower case without an allocation.
+const NAME_BYTES_USUAL: usize = 64;
+
+/// The head of a response that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentHead {
+    pub status: u16,
+    /// The length from Content-Length.
+    pub content_length: Option<u64>,
+    /// The length of the text, including the empty line.
+    pub text_bytes: usize,
+    /// There is no body.
+    pub is_end: bool,
+}
+
+impl SentHead {
+    pub fn is_interim(self) -> bool {
+        self.status < 200
+    }
+}
+
+impl Connection {
+    /// Bytes to send. DATA is appended here, behind the header that [`Connection::data_head`] returns.
+    pub fn output(&mut self) -> &mut Vec<u8> {
+        &mut self.output
+    }
+
+    /// Bytes to send, without memory to replace them.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.output)
+    }
+
+    /// The number of streams that are alive.
+    pub fn stream_count(&self) -> usize {
+        self.streams.live().len()
+    }
+
+    pub fn is_live(&self, stream: u32) -> bool {
+        self.streams.get(stream).is_some()
+    }
+
+    /// How many more streams the server allows.
+    pub fn stream_room(&self) -> usize {
+        (self.peer.streams_max as usize).saturating_sub(self.streams.live().len())
+    }
+
+    pub fn priority(&self, stream: u32) -> Option<Priority> {
+        self.streams.get(stream).and_then(|stream| stream.priority)
+    }
+
+    /// How many bytes of a body may be sent now.
+    pub fn room(&self, stream: u32) -> usize {
+        self.stream_window(stream).min(self.connection_window())
+    }
+
+    /// The stream's own window.
+    pub fn stream_window(&self, stream: u32) -> usize {
+        self.streams.get(stream).map_or(0, |stream| stream.send_window.max(0) as usize)
+    }
+
+    /// The window over all streams.
+    pub fn connection_window(&self) -> usize {
+        self.send_window.max(0) as usize
+    }
+
+    /// The most bytes of a body in one frame.
+    pub fn frame_bytes_max(&self) -> usize {
+        self.peer.frame_bytes_max.min(SENT_FRAME_BYTES_MAX)
+    }
+
+    /// The header of a DATA frame with the next `length` bytes of a body, within [`room`](Connection::room) and
+    /// [`frame_bytes_max`](Connection::frame_bytes_max).
+    pub fn data_head(&mut self, stream: u32, length: usize, is_end: bool) -> [u8; HEAD_BYTES] {
+        debug_assert!(length <= self.room(stream) || length == 0, "more than the windows allow");
+        self.send_window -= length as i64;
+        if let Some(stream) = self.streams.get_mut(stream) {
+            stream.send_window -= length as i64;
+            stream.is_sent |= is_end;
+        }
+        let flags = if is_end { frame::END_STREAM } else { 0 };
+        FrameHead { length, kind: frame::DATA, flags, stream }.bytes()
+    }
+
+    /// Resets a stream.
+    pub fn reset(&mut self, stream: u32, code: ErrorCode) {
+        if self.is_live(stream) {
+            self.streams.end(stream, Closed::Rejected);
+            append(&mut self.output, frame::RST_STREAM, 0, stream, &code.0.to_be_bytes());
+        }
+    }
+
+    /// Ends a stream after the end of this side's message. What the peer still sends is unwanted (RFC 9113, 8.1).
+    pub fn finish(&mut self, stream: u32) {
+        match self.streams.get(stream) {
+            Some(Stream { is_received: true, is_sent: true, .. }) => {
+                self.streams.end(stream, Closed::Complete)
+            }
+            Some(Stream { is_sent: false, .. }) => self.reset(stream, ErrorCode::CANCEL),
+            _ => self.reset(stream, ErrorCode::NO_ERROR),
+        }
+    }
+
+    /// Sends the head of a response, which begins `text` in the form of HTTP/1. A response without a body ends the
+    /// stream. `None` if it is malformed, or framed in a way that HTTP/2 lacks.
+    pub fn send_response(&mut self, stream: u32, text: &[u8], is_bodiless: bool) -> Option<SentHead> {
+        let text_bytes = memmem::find(text, b"\r\n\r\n")? + 4;
+        let lines = text.strip_prefix(b"HTTP/1.1 ")?;
+        let status = decimal(lines.get(..3)?).filter(|status| *status >= 100)? as u16;
+        let fields = &text[memchr(b'\n', text)? + 1..text_bytes - 2];
+        // What is encoded must be sent, because it changes the table.
+        let content_length = checked_fields(fields)?;
+        let start = self.begin_head();
+        let name: &[u8] = b":status";
+        self.encoder.field(&mut self.output, name, &lines[..3]);
+        append_fields(&mut self.encoder, &mut self.output, fields);
+        let is_end =
+            status >= 200 && (is_bodiless || matches!(status, 204 | 304) || content_length == Some(0));
+        self.end_head(start, stream, is_end);
+        Some(SentHead { status, content_length, text_bytes, is_end })
+    }
+
+    /// Makes a request whose head is the start of `text`, in the form of HTTP/1. Returns the stream and the length of
+    /// the head. `None` if the text is no request, or identifiers are used up.
+    pub fn send_request(&mut self, text: &[u8], scheme: &str) -> Option<(u32, usize)> {
+        let text_bytes = memmem::find(text, b"\r\n\r\n")? + 4;
+        let line_end = memchr(b'\r', text)?;
+        let mut words = text[..line_end].split(|byte| *byte == b' ');
+        let (method, target, _version) = (words.next()?, words.next()?, words.next()?);
+        let fields = text.get(line_end + 2..text_bytes - 2).unwrap_or_default();
+        let (_, host) = lines(fields).flatten().find(|(name, _)| name.eq_ignore_ascii_case(b"host"))?;
+        checked_fields(fields)?;
+        let is_sound = !method.is_empty()
+            && !target.is_empty()
+            && method.iter().copied().all(is_token)
+            && [target, host].iter().all(|part| part.iter().all(u8::is_ascii_graphic));
+        let id = match self.streams.last() {
+            0 => 1,
+            last => last + 2,
+        };
+        if self.role != Role::Client || !is_sound || id > WINDOW_BYTES_MAX {
+            return None;
+        }
+        let start = self.begin_head();
+        let pseudo: [(&[u8], &[u8]); 4] = [
+            (b":method", method),
+            (b":scheme", scheme.as_bytes()),
+            (b":authority", host),
+            (b":path", target),
+        ];
+        for (name, value) in pseudo {
+            self.encoder.field(&mut self.output, name, value);
+        }
+        append_fields(&mut self.encoder, &mut self.output, fields);
+        let is_end = text_bytes == text.len();
+        self.streams.begin(id, self.peer.stream_window, self.limits.stream_window).is_sent = is_end;
+        self.end_head(start, id, is_end);
+        Some((id, text_bytes))
+    }
+
+    /// Makes room for a frame's header and starts a field block behind it.
+    fn begin_head(&mut self) -> usize {
+        let start = self.output.len();
+        self.output.extend_from_slice(&[0; HEAD_BYTES]);
+        self.encoder.begin(&mut self.output);
+        start
+    }
+
+    /// Ends the block that began at `start`.
+    fn end_head(&mut self, start: usize, stream: u32, is_end: bool) {
+        let end_stream = if is_end { frame::END_STREAM } else { 0 };
+        if let Some(stream) = self.streams.get_mut(stream) {
+            stream.is_sent |= is_end;
+        }
+        let length = self.output.len() - start - HEAD_BYTES;
+        let length_max = self.peer.frame_bytes_max;
+        if length <= length_max {
+            let flags = frame::END_HEADERS | end_stream;
+            let head = FrameHead { length, kind: frame::HEADERS, flags, stream }.bytes();
+            self.output[start..start + HEAD_BYTES].copy_from_slice(&head);
+            return;
+        }
+        let block = self.output.split_off(start + HEAD_BYTES);
+        self.output.truncate(start);
+        let mut parts = block.chunks(length_max).peekable();
+        let (mut kind, mut flags) = (frame::HEADERS, end_stream);
+        while let Some(part) = parts.next() {
+            if parts.peek().is_none() {
+                flags |= frame::END_HEADERS;
+            }
+            append(&mut self.output, kind, flags, stream, part);
+            (kind, flags) = (frame::CONTINUATION, 0);
+        }
+    }
+}
+
+/// Checks the fields of HTTP/1 in `section`. Returns the Content-Length; `None` if a field is malformed, or the body has
+/// a transfer coding.
+fn checked_fields(section: &[u8]) -> Option<Option<u64>> {
+    let mut content_length = None;
+    for line in lines(section) {
+        let (name, value) = line?;
+        let is_sound =
+            !name.is_empty() && name.iter().copied().all(is_token) && value.iter().copied().all(is_text);
+        if !is_sound || name.eq_ignore_ascii_case(b"transfer-encoding") {
+            return None;
+        }
+        if name.eq_ignore_ascii_case(b"content-length") {
+            content_length = Some(decimal(value)?);
+        }
+    }
+    Some(content_length)
+}
+
+/// Encodes the fields of HTTP/1 in `section`, which have been checked, but for those of the connection.
+fn append_fields(encoder: &mut Encoder, block: &mut Vec<u8>, section: &[u8]) {
+    for (name, value) in lines(section).flatten() {
+        let (mut usual, long);
+        let lower: &[u8] = if name.len() <= NAME_BYTES_USUAL {
+            usual = [0; NAME_BYTES_USUAL];
+            usual[..name.len()].copy_from_slice(name);
+            usual[..name.len()].make_ascii_lowercase();
+            &usual[..name.len()]
+        } else {
+            long = name.to_ascii_lowercase();
+            &long
+        };
+        // RFC 9113, 8.2.2 and 8.3.1; responses have no Host.
+        if !is_of_connection(lower) && lower != b"host" {
+            encoder.field(block, lower, value);
+        }
+    }
+}
+
+/// The names and values of field lines; `None` for a line that has no name.
+fn lines(mut section: &[u8]) -> impl Iterator<Item = Option<(&[u8], &[u8])>> {
+    std::iter::from_fn(move || {
+        if section.is_empty() {
+            return None;
+        }
+        let end = memchr(b'\n', section).unwrap_or(section.len());
+        let line = &section[..end];
+        section = section.get(end + 1..).unwrap_or_default();
+        let colon = memchr(b':', line);
+        Some(colon.map(|colon| (&line[..colon], line[colon + 1..].trim_ascii())))
+    })
+}
