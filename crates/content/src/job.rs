@@ -118,12 +118,18 @@ fn open(origin: &dyn Origin, opening: &Opening) -> Result<Opened, OpenError> {
 }
 
 fn read(origin: &dyn Origin, range: &FileRange) -> Result<Arc<[u8]>, LoadError> {
-    let mut bytes = vec![0; range.length];
-    match origin.read(&range.document, range.offset, &mut bytes) {
-        Ok(length) if length == bytes.len() => Ok(bytes.into()),
+    let mut bytes = blank(range.length);
+    let into = Arc::get_mut(&mut bytes).expect("nobody else has it yet");
+    match origin.read(&range.document, range.offset, into) {
+        Ok(length) if length == range.length => Ok(bytes),
         Ok(_) => Err(LoadError::Truncated),
         Err(_) => Err(LoadError::Failed),
     }
+}
+
+/// Memory to read into, which is then shared without a copy.
+pub(crate) fn blank(length: usize) -> Arc<[u8]> {
+    std::iter::repeat_n(0, length).collect()
 }
 
 /// Reads the bytes into the page cache and discards them.
