@@ -25,9 +25,11 @@ def main() -> None:
         from sojourn import __version__
 
         print(f"sojourn {__version__}")
-    elif not words or words[0] in ("--help", "-h"):
+    elif not words:
+        print(catalogue.first_steps(), end="")
+        sys.exit(2)
+    elif words[0] in ("--help", "-h"):
         print(catalogue.help_text(), end="")
-        sys.exit(0 if words else 2)
     elif words[0] not in catalogue.COMMANDS:
         _refuse(words[0])
     else:

@@ -36,6 +36,21 @@ def test_the_help_and_the_version_import_nothing_slow(word: str) -> None:
     assert not SLOW & set(done.stderr.split())
 
 
+def test_the_help_of_the_main_job_loads_no_measuring() -> None:
+    program = "import sys; sys.argv = ['sojourn', 'assess', '--help']; from sojourn.cli import main; " + (
+        "import atexit; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "--target-p95" in done.stdout
+    assert not {"scipy", "numpy", "polars", "sojourn.assessment.pipeline"} & set(done.stderr.split())
+
+
+def test_the_first_steps_are_commands() -> None:
+    lines = [line for line in catalogue.first_steps().splitlines() if line.startswith("  sojourn ")]
+    assert len(lines) == 3
+    assert all(line.split()[1] in catalogue.COMMANDS and len(line) <= 80 for line in lines)
+
+
 def test_the_help_names_every_command_that_a_module_adds() -> None:
     modules = {path.stem for path in COMMANDS.glob("*.py") if "def register(app" in path.read_text()}
     assert {module for module, _ in catalogue.COMMANDS.values()} == modules - {"app"}

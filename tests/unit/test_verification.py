@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 
 from sojourn import _native
+from sojourn.assessment.choices import CHANGE_NAMES, EffortName, chosen_changes
 from sojourn.assessment.measurement import Bench, Interrupted
 from sojourn.assessment.model import Mix, Quota, Station
-from sojourn.assessment.request import EFFORTS, EffortName
+from sojourn.assessment.request import EFFORTS
 from sojourn.assessment.simulation import Sessions, simulate
 from sojourn.assessment.steps import ClimbStep, saturated_by_share
 from sojourn.assessment.summary import DemandFit, Knee, Prediction, Step, Verification, VerifiedLoad
 from sojourn.assessment.verification import carrying_out, predictions
 from sojourn.assessment.verification.assessed import Assessed, processor_fraction
 from sojourn.assessment.verification.carrying_out import verify
-from sojourn.assessment.verification.changes import CHANGES, Arrangement, OtherServer, chosen
+from sojourn.assessment.verification.changes import CHANGES, Arrangement, OtherServer
 from sojourn.assessment.verification.comparison import compared
 from sojourn.assessment.verification.packet_line import transfer_times
 from sojourn.assessment.verification.predictions import mean_wait, scaled
@@ -282,10 +283,10 @@ def test_workers_that_keep_connections_are_a_limit_of_their_own(assessed: Assess
 
 
 def test_the_names_that_are_asked_for() -> None:
-    assert chosen("all") == tuple(CHANGES)
-    assert chosen("slow-line, half-processor") == ("slow-line", "half-processor")
+    assert chosen_changes("all") == CHANGE_NAMES == tuple(CHANGES)
+    assert chosen_changes("slow-line, half-processor") == ("slow-line", "half-processor")
     with pytest.raises(CouldNotRun, match="no change named 'faster'"):
-        chosen("half-processor,faster")
+        chosen_changes("half-processor,faster")
 
 
 @pytest.mark.parametrize(
@@ -452,7 +453,7 @@ def test_where_all_are_asked_for_what_is_no_change_is_passed_over(
     monkeypatch.setattr(carrying_out._One, "demand", lambda *_: FIT)
     monkeypatch.setattr(carrying_out._One, "climb", lambda *_: knee_at(250))
     made: list[Verification] = []
-    verify(assessed, chosen("all"), Silent(), made.append)
+    verify(assessed, chosen_changes("all"), Silent(), made.append)
     assert [each.change for each in made] == [name for name in CHANGES if name not in ("fewer-workers", "sojourn")]
 
 

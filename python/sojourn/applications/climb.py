@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from sojourn.applications.diagnosis import unhindered_seconds
 from sojourn.applications.failures import cure, in_words
@@ -270,7 +270,7 @@ def _refused(step: Step, rate: float, because: str) -> CouldNotRun:
 def idle_use(parts: Sequence[float], seconds: float) -> IdleUse:
     """CPU usage without a load, from that in successive parts of the time."""
     mean = float(np.mean(parts))
-    half = float(t.ppf(0.975, len(parts) - 1) * np.std(parts, ddof=1) / len(parts) ** 0.5)
+    half = float(stdtrit(len(parts) - 1, 0.975) * np.std(parts, ddof=1) / len(parts) ** 0.5)
     interval = Interval(estimate=mean, low=max(0.0, mean - half), high=mean + half)
     return IdleUse(cpu_cores=interval, parts_cpu_cores=list(parts), seconds=seconds)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import nnls
-from scipy.stats import f
+from scipy.special import fdtri
 
 from sojourn.applications.summary import Demand, StepFigures, TierDescription
 from sojourn.calibration import utilisation_law
@@ -102,7 +102,7 @@ def _fall(throughputs: FloatArray, busy: FloatArray, unused: FloatArray, weights
     best = float(min(FALLS, key=left))
     freedom = max(1, len(busy) - throughputs.shape[1] - 2)
     # The likelihood ratio, as an F test of one parameter.
-    is_shown = left(0.0) > left(best) * (1 + float(f.ppf(SHOWN, 1, freedom)) / freedom)
+    is_shown = left(0.0) > left(best) * (1 + float(fdtri(1, freedom, SHOWN)) / freedom)
     return best if is_shown else 0.0
 
 

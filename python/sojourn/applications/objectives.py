@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from scipy.stats import poisson
+from scipy.special import pdtr
 
 from sojourn.applications.endpoints import Endpoint, matching
 from sojourn.applications.summary import Knee, ObjectiveAnswer, StepFigures
@@ -71,8 +71,8 @@ class Objective:
         """Returns true if the step meets it."""
         if self.metric == "errors":
             due, failed = self._counted(step)
-            # The number of failures that may occur by chance exactly at the limit.
-            return due > 0 and failed <= poisson.ppf(CHANCE, self.limit * due)
+            # As many failures may occur by chance exactly at the limit.
+            return due > 0 and (failed == 0 or bool(pdtr(failed - 1, self.limit * due) < CHANCE))
         value = self.value(step)
         return value is not None and value < self.limit
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from sojourn.applications.prices import Prices
 from sojourn.applications.summary import ApplicationSummary
 from sojourn.applications.verdicts import ABANDONED_MAX
-from sojourn.assessment.request import EffortName
+from sojourn.assessment.choices import EffortName
 from sojourn.tiers.declaration import Tier
 from sojourn.tiers.watch import Sources
 from sojourn.workload.log import LogOptions

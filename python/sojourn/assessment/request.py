@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 
 from sojourn.assessment import demand, rising_load
+from sojourn.assessment.choices import EffortName
 from sojourn.assessment.summary import Settings
 from sojourn.systems import Server
 from sojourn.workload.log import LogOptions
@@ -65,12 +65,6 @@ def as_study(log: str, settings: Settings) -> str:
     # JSON and TOML write numbers, booleans and strings alike; unset options are omitted.
     lines += [f"{name} = {json.dumps(value)}" for name, value in settings.model_dump(exclude_none=True).items()]
     return "\n".join(lines) + "\n"
-
-
-class EffortName(StrEnum):
-    quick = "quick"
-    normal = "normal"
-    thorough = "thorough"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from sojourn.results.records import Interval, Record
 
@@ -47,7 +47,7 @@ def widening(points: int, parameters: int) -> float:
     quantile for the normal law's.
     """
     freedom = max(1, points - parameters)
-    return points / freedom * float(t.ppf(0.975, freedom)) / 1.96
+    return points / freedom * float(stdtrit(freedom, 0.975)) / 1.96
 
 
 def folds(groups: Sequence[object], seed: int, count: int = FOLDS) -> list[tuple[IndexArray, IndexArray]]:

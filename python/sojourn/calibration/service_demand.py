@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from sojourn.calibration import quasi_likelihood
 from sojourn.calibration.estimate import (
@@ -230,6 +229,9 @@ def _draws(sizes: FloatArray, knees: tuple[float, ...], random: np.random.Genera
 def _falling(sizes: FloatArray, demands: FloatArray) -> tuple[str, ...]:
     if demands.min() == demands.max():
         return ()
+    # It takes a second to import, and few fits need it.
+    from scipy.stats import spearmanr
+
     correlation = float(spearmanr(sizes, demands).statistic)
     if correlation > FALLING_MAX:
         return ()

@@ -10,27 +10,19 @@ from typing import Annotated
 
 import typer
 
-from sojourn.applications import baseline
-from sojourn.applications.pipeline import assess
 from sojourn.applications.prices import read as read_prices
-from sojourn.applications.request import EFFORTS, ApplicationRequest
 from sojourn.applications.target import require_permission
-from sojourn.assessment.request import EffortName
+from sojourn.assessment.choices import EffortName
 from sojourn.commands.formats import Format, data, print_json, print_where, talk
 from sojourn.commands.help import FurtherOption
 from sojourn.commands.progress import Stages
 from sojourn.commands.spreading import spread
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.machine import cores
-from sojourn.report.application.junit import junit
-from sojourn.report.application.markdown import markdown
-from sojourn.report.application.page import write_report
-from sojourn.report.application.terminal import print_application
 from sojourn.results.run_folder import RunFolder
 from sojourn.text import quantity
 from sojourn.tiers.declaration import parse_all
 from sojourn.tiers.remote import REMOTE_SHELL
-from sojourn.tiers.watch import Sources
 from sojourn.workload.log import LogOptions, require_log
 
 _PANEL = "An application where it runs"
@@ -83,6 +75,16 @@ class ApplicationOptions:
         output_format: Format,
     ) -> None:
         """Assesses the application, prints the answer and exits with its exit code."""
+        # Help must not wait for them.
+        from sojourn.applications import baseline
+        from sojourn.applications.pipeline import assess
+        from sojourn.applications.request import EFFORTS, ApplicationRequest
+        from sojourn.report.application.junit import junit
+        from sojourn.report.application.markdown import markdown
+        from sojourn.report.application.page import write_report
+        from sojourn.report.application.terminal import print_application
+        from sojourn.tiers.watch import Sources
+
         assert self.target is not None
         if log is not None:
             require_log(log, log_options.also)

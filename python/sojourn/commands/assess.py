@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sojourn import interrupts, systems
-from sojourn.assessment.pipeline import assess
-from sojourn.assessment.request import EFFORTS, EffortName, Request
-from sojourn.assessment.verification.changes import ALL, CHANGES, chosen
+from sojourn.assessment.choices import ALL_CHANGES, CHANGE_NAMES, EffortName, chosen_changes
 from sojourn.commands.application_options import ApplicationOptions, with_application_options
 from sojourn.commands.formats import Format, FormatOption, data, print_json, print_where, talk
 from sojourn.commands.help import Command, FurtherOption
 from sojourn.commands.log_options import as_one, with_log_options
 from sojourn.commands.progress import Stages
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
-from sojourn.report.assessment.page import write_report
-from sojourn.report.assessment.terminal import print_summary
 from sojourn.results.run_folder import RunFolder
 from sojourn.text import quantity
 from sojourn.workload.log import LogOptions, require_log
@@ -92,7 +88,7 @@ def _assess(
         typer.Option(
             metavar="[CHANGES]",
             help="Make the answer's changes afterwards, measure, and compare with the predictions: "
-            f"{', '.join(CHANGES)}; without a value: all that are possible here.",
+            f"{', '.join(CHANGE_NAMES)}; without a value: all that are possible here.",
         ),
     ] = None,
     seed: Annotated[int, FurtherOption(help="Seed of all random draws.")] = 1,
@@ -128,6 +124,11 @@ def _assess(
     if application.target is not None:
         application.run(log, log_options, lambda: output or _default_output(log), effort, seed, output_format)
         return
+    # Help must not wait for them.
+    from sojourn.assessment.pipeline import assess
+    from sojourn.assessment.request import EFFORTS, Request
+    from sojourn.report.assessment.terminal import print_summary
+
     if cpu_limit is not None and verify is not None:
         raise CouldNotRun("--verify makes changes to a server with a whole processor", "leave out --cpu-limit")
     request = Request(
@@ -146,7 +147,7 @@ def _assess(
         static_only=static_only,
         require_quiet=require_quiet,
         processors=cpu_limit,
-        verify=() if verify is None else chosen(verify),
+        verify=() if verify is None else chosen_changes(verify),
     )
     require_log(log, log_options.also)
     folder = RunFolder.create(output or _default_output(log))
@@ -167,6 +168,8 @@ def _assess(
 
 def _drawn(folder: RunFolder) -> Path | None:
     """Writes the report; without one the answer is printed all the same."""
+    from sojourn.report.assessment.page import write_report
+
     try:
         if folder.written("summary.json") is not None:
             return write_report(folder)
@@ -202,10 +205,10 @@ def with_value(words: Sequence[str]) -> list[str]:
     for word, behind in zip(words, [*words[1:], ""], strict=True):
         whole.append(word)
         if word == _VERIFY and not _names_changes(behind):
-            whole.append(ALL)
+            whole.append(ALL_CHANGES)
     return whole
 
 
 def _names_changes(word: str) -> bool:
     # One known name is enough: a misspelt one beside it is then refused by name.
-    return word == ALL or any(part.strip() in CHANGES for part in word.split(","))
+    return word == ALL_CHANGES or any(part.strip() in CHANGE_NAMES for part in word.split(","))

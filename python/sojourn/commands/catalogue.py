@@ -12,6 +12,11 @@ EXIT_CODES = """\
 Exit codes: 0 ran, 1 ran with failures or was interrupted, 2 could not run;
 130 interrupted before it began."""
 
+FIRST_STEPS = {
+    "sojourn assess access.log": "find how much traffic a site can take",
+    "sojourn load http://127.0.0.1:8080/": "measure what clients of a server see",
+    "sojourn example-log example.log": "make a log to try it on",
+}
 GROUPS = {
     "From a log to an answer": {
         "assess": ("assess", "Find a site's capacity, its bottleneck, and what to change."),
@@ -61,6 +66,13 @@ GROUPS = {
 }
 """The summary of each command, with its module below `sojourn.commands`."""
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
+
+
+def first_steps() -> str:
+    """What `sojourn` says without a command."""
+    width = max(map(len, FIRST_STEPS))
+    steps = (f"  {command:<{width}}  {does}" for command, does in FIRST_STEPS.items())
+    return "\n".join((ABOUT, "", "Begin with one of these:", *steps, "", "sojourn --help lists all commands.")) + "\n"
 
 
 def help_text() -> str:

@@ -12,11 +12,13 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-
-import polars
+from typing import TYPE_CHECKING
 
 from sojourn.failure import CouldNotRun
 from sojourn.results import writing
+
+if TYPE_CHECKING:
+    import polars
 
 
 class RunFolder:
@@ -55,6 +57,8 @@ class RunFolder:
 
     def write_table(self, name: str, rows: Sequence[Mapping[str, object]]) -> bool:
         """Writes rows as a Parquet file; without rows it writes no file."""
+        import polars
+
         return not rows or self.write_frame(name, polars.DataFrame(rows, infer_schema_length=None))
 
     def write_frame(self, name: str, frame: polars.DataFrame) -> bool:
@@ -72,6 +76,8 @@ class RunFolder:
 
     def table(self, name: str) -> polars.DataFrame | None:
         """Reads a Parquet file of the run; None if it was not written."""
+        import polars
+
         path = self.path / name
         return polars.read_parquet(path) if path.is_file() else None
 

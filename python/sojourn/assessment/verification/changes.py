@@ -42,8 +42,6 @@ WORKERS_MAX = 2000
 KEEP_A_CONNECTION = ("mp", "mt", "helper")
 """Architectures whose workers hold a connection until it ends."""
 TUN = Path("/dev/net/tun")
-ALL = "all"
-"""The value of `--verify` for all applicable changes."""
 
 
 @dataclass(frozen=True)
@@ -325,18 +323,3 @@ CHANGES: Mapping[str, Change] = {
     "apache2": OtherServer("apache2"),
     "sojourn": OtherServer("sojourn"),
 }
-
-
-def chosen(text: str) -> tuple[str, ...]:
-    """Parses a list of changes, or `all`.
-
-    Raises:
-        CouldNotRun: one of them is unknown.
-    """
-    if text == ALL:
-        return tuple(CHANGES)
-    names = tuple(name.strip() for name in text.split(","))
-    for name in names:
-        if name not in CHANGES:
-            raise CouldNotRun(f"no change named {name!r}", f"--verify takes {', '.join(CHANGES)}, or {ALL}")
-    return names
