@@ -137,7 +137,7 @@ def replaced(path: tuple[str | int, ...], value: object) -> str:
     for key in path[:-1]:
         table = table[key]
     table[path[-1]] = value
-    return toml.write(content)
+    return "".join(f"{toml.key(name)} = {toml.inline(value)}\n" for name, value in content.items())
 
 
 @settings(max_examples=300, deadline=None)

@@ -20,7 +20,7 @@ CRATES = {path.parent.name: path.parent for path in (ROOT / "crates").glob("*/Ca
 PURE = {"cgi", "http", "http-cache", "media", "queueing", "workload"}
 """No sockets, no files, no clock, no threads."""
 PERFORMING = {"cache-store", "content", "link", "load", "measure", "rtsp-server", "server", "web99"}
-EDGES = {"engine", "py"}
+EDGES = {"engine", "py", "wasm"}
 TESTING = {"testing"}
 """Only other crates' tests use it."""
 STRANGERS = [("load", "server"), ("server", "load"), ("rtsp-server", "load"), ("load", "rtsp-server")]

@@ -12,24 +12,25 @@ from sojourn.planning.system_document import SystemDocument
 from sojourn.planning.target import parse_target
 from sojourn.queueing import System, predict, simulate
 
-TABLE = {
-    "stations": {
-        "server": {
-            "discipline": "fifo",
-            "servers": 2,
-            "queue": 3,
-            "demand": {"law": "exponential", "mean": "1s"},
-        }
-    },
-    "classes": {"clients": {"rate": "2.4/s", "route": ["server"]}},
-}
+SERVER = """
+discipline = "fifo"
+servers = 2
+queue = 3
+demand = { law = "exponential", mean = "1s" }
+"""
+SYSTEM = """
+[stations.server]{server}
+[classes.clients]
+rate = "2.4/s"
+route = ["server"]
+"""
 # M/M/2/5 at 2.4 Erlang: weights 1, 2.4, 2.88, 3.456, 4.1472, 4.97664.
 LOST = 4.97664 / 18.85984
 
 
 @pytest.fixture
 def document() -> SystemDocument:
-    return SystemDocument(TABLE)
+    return SystemDocument(SYSTEM.format(server=SERVER))
 
 
 def test_solvers_and_simulation_lose_the_same(document: SystemDocument) -> None:
@@ -63,7 +64,7 @@ def test_a_target_says_how_much_may_be_lost(document: SystemDocument) -> None:
     assert parse_target("p95 < 9s", document)[0].loss_max == 0.01
     target, _ = parse_target("p95 < 9s and loss < 0.5% at 1 req/s", document)
     assert (target.loss_max, target.load) == (0.005, "1 req/s")
-    endless = SystemDocument({**TABLE, "stations": {"server": {"discipline": "ps", "demand": "1ms"}}})
+    endless = SystemDocument(SYSTEM.format(server='\ndiscipline = "ps"\ndemand = "1ms"\n'))
     assert parse_target("p95 < 9s", endless)[0].loss_max is None
     with pytest.raises(CouldNotRun, match="no station rejects jobs"):
         parse_target("p95 < 9s and loss < 1%", endless)

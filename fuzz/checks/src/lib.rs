@@ -54,5 +54,6 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("rtp_datagram", rtsp::datagram),
     ("rtsp_stream", rtsp::stream),
     ("system_file", queueing::system_file),
+    ("system_settings", queueing::settings),
     ("trace_file", workload::trace_file),
 ];

@@ -61,6 +61,14 @@ def parse_price(text: str, document: SystemDocument) -> Priced:
     return Priced(priced, float(match[1]), text)
 
 
+def price_of(text: str) -> float:
+    """The number of a price as kept in a plan, such as `20/Mbit/s`."""
+    match = _PRICE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a price")
+    return float(match[1])
+
+
 def cheapest_mix(
     evaluator: Evaluator, document: SystemDocument, priced: Sequence[Priced], limit_seconds: float
 ) -> CheapestMix:

@@ -52,6 +52,8 @@ class Parameter:
                 return "traffic"
             case ["speed"]:
                 return "speed of all stations"
+            case ["sizes"]:
+                return "sizes of documents"
             case [_, name, "speed"]:
                 return f"speed of {name}"
             case [_, name, "r"]:
@@ -71,7 +73,7 @@ def parameter(document: SystemDocument, path: str) -> Parameter:
         CouldNotRun: if the system has no such numeric parameter.
     """
     match path.split("."):
-        case ["traffic"] | ["speed"]:
+        case ["traffic"] | ["speed"] | ["sizes"]:
             return Parameter(path, "factor", "", 1.0)
         case ["station" | "stations", name, "speed"]:
             _table(document.stations, name, path, "station")
@@ -89,7 +91,7 @@ def parameter(document: SystemDocument, path: str) -> Parameter:
 
 
 def levers(document: SystemDocument) -> Iterator[Parameter]:
-    """What a planner can change: bandwidths, helpers, speeds and hit ratios, then all speeds together.
+    """What a planner can change: bandwidths, servers, helpers, speeds and hit ratios, then all speeds together.
 
     Among the routes of a class, the one with the smallest demand at limited stations is the hit.
     """
@@ -98,8 +100,9 @@ def levers(document: SystemDocument) -> Iterator[Parameter]:
             yield parameter(document, f"station.{name}.rate")
         else:
             yield parameter(document, f"station.{name}.speed")
-        if "r" in station:
-            yield parameter(document, f"station.{name}.r")
+        for key in ("servers", "r"):
+            if key in station:
+                yield parameter(document, f"station.{name}.{key}")
         for key in ("queue", "capacity"):
             # The search multiplies, so it cannot start from zero.
             if station.get(key):

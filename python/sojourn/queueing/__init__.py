@@ -38,7 +38,17 @@ from sojourn.queueing.results import (
     StationSimulation,
 )
 from sojourn.queueing.simulation import JOBS_MAX, Target, simulate, simulate_poisson, simulate_station
-from sojourn.queueing.system import ClassModel, Route, StationModel, System, SystemFileError, Visit, predict
+from sojourn.queueing.system import (
+    ClassModel,
+    Route,
+    SettingError,
+    StationModel,
+    System,
+    SystemFileError,
+    Visit,
+    predict,
+    with_settings,
+)
 
 __all__ = [
     "JOBS_MAX",
@@ -53,6 +63,7 @@ __all__ = [
     "Prediction",
     "ResponseTime",
     "Route",
+    "SettingError",
     "Simulation",
     "SolverAnswer",
     "StationModel",
@@ -79,4 +90,5 @@ __all__ = [
     "simulate",
     "simulate_poisson",
     "simulate_station",
+    "with_settings",
 ]

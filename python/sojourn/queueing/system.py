@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,15 @@ class SystemFileError(ValueError):
         self.message = message
         self.line = line
         self.path = path
+
+
+class SettingError(ValueError):
+    """A setting that the file has no place for: `message` gives the problem, `cure` what to write instead."""
+
+    def __init__(self, message: str, cure: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.cure = cure
 
 
 @dataclass(frozen=True)
@@ -170,6 +180,23 @@ class System:
         loads = {each.name: _utilisation(work, each) for each, work in certain if work is not None}
         overloaded = {name: load for name, load in loads.items() if load >= 1}
         return max(overloaded, key=lambda name: overloaded[name], default=None)
+
+
+def with_settings(text: str, settings: Sequence[str]) -> str:
+    """The text of a system file with `NAME=VALUE` settings, applied in order; its comments are lost.
+
+    A setting names a key of the file (`station.line.rate`, `class.members.users`, `document.mu`), or one of the
+    parameters that are not keys: a station's `speed`, a factor on how fast all demands are served there; `speed`, that
+    factor for all stations but delays; a route's `probability`, to which the class's other routes are scaled;
+    `traffic`, a factor on all of the offered load; and `sizes`, a factor on all document sizes.
+
+    Raises:
+        SettingError: a name is unknown or a value impossible. Reading the result checks the rest.
+    """
+    try:
+        return _native.system_with_settings(text, list(settings))
+    except ValueError as error:
+        raise SettingError(*error.args) from None
 
 
 def predict(system: System, *, percentiles: bool = True) -> Prediction:

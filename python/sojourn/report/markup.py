@@ -51,13 +51,33 @@ def _attribute(name: str, value: str | float | bool | None) -> str:
     return f' {spelled}="{escape(text)}"'
 
 
-def shell(kind: str, title: str, subtitle: str, main: Markup, version: str, sources: Sequence[str]) -> str:
-    """A complete page around its content; `sources` are the files of the folder behind it."""
+_STYLES = ("plot.css", "report.css")
+# WebAssembly counts as evaluation, and the simulation is a worker made from a Blob. Nothing is ever loaded.
+_CALCULATOR_POLICY = " 'wasm-unsafe-eval'; worker-src blob:"
+
+
+def shell(
+    kind: str,
+    title: str,
+    subtitle: str,
+    main: Markup,
+    version: str,
+    sources: Sequence[str],
+    *,
+    calculates: bool = False,
+) -> str:
+    """A complete page around its content; `sources` are the files of the folder behind it.
+
+    A page that `calculates` has the section of `what_if`, and may run its WebAssembly.
+    """
     folder = files("sojourn.report")
     names = [element("code", source) for source in sources]
     listed = join(join(*(join(name, ", ") for name in names[:-2])), names[-2], " and ", names[-1])
     return Template(folder.joinpath("shell.html").read_text()).substitute(
-        style="".join(folder.joinpath(name).read_text() for name in ("plot.css", "report.css")),
+        style="".join(
+            folder.joinpath(name).read_text() for name in (*_STYLES, *(["what_if/what_if.css"] * calculates))
+        ),
+        policy=_CALCULATOR_POLICY if calculates else "",
         kind=join(kind),
         title=element("span", title),
         subtitle=element("span", subtitle),
@@ -65,3 +85,8 @@ def shell(kind: str, title: str, subtitle: str, main: Markup, version: str, sour
         version=element("span", version),
         sources=listed,
     )
+
+
+def script(name: str) -> str:
+    """The text of a script that several pages have."""
+    return files("sojourn.report").joinpath(name).read_text()

@@ -1,7 +1,7 @@
 //! Bindings of system files and their analytic solvers.
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
-use pyo3::exceptions::PyKeyError;
+use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use serde::Serialize;
 use sojourn_queueing::distribution::RandomVariable;
@@ -16,6 +16,7 @@ use super::{dictionary, refused, values};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(predict_system, module)?)?;
+    module.add_function(wrap_pyfunction!(system_with_settings, module)?)?;
     module.add_function(wrap_pyfunction!(system_structure, module)?)?;
     module.add_function(wrap_pyfunction!(system_document, module)?)?;
     module.add_function(wrap_pyfunction!(system_demands, module)?)
@@ -30,6 +31,13 @@ fn predict_system<'py>(py: Python<'py>, system: &str, percentiles: bool) -> PyRe
     let predict = if percentiles { solver::predict } else { solver::predict_means };
     let prediction = py.detach(|| predict(&system));
     dictionary(py, &prediction)
+}
+
+/// The text of a system file with `NAME=VALUE` settings. A wrong setting is a ValueError with the problem and the cure.
+#[pyfunction]
+fn system_with_settings(system: &str, settings: Vec<String>) -> PyResult<String> {
+    system_file::with_settings(system, &settings)
+        .map_err(|error| PyValueError::new_err((error.message, error.cure)))
 }
 
 /// The structure of a system file, with means instead of distributions.

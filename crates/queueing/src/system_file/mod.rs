@@ -8,6 +8,7 @@ mod class;
 mod demand;
 mod distribution;
 mod reader;
+mod settings;
 mod station;
 mod unit;
 
@@ -15,6 +16,8 @@ use thiserror::Error;
 
 use crate::system::System;
 use reader::{Document, Reader};
+
+pub use settings::{SettingError, with_settings};
 
 /// The largest file read: a system has tens of lines.
 pub const SYSTEM_FILE_BYTES_MAX: usize = 1 << 20;

@@ -191,7 +191,7 @@ pub(super) fn suggestion(name: &str, choices: &[&str]) -> String {
     }
 }
 
-fn nearest<'a>(name: &str, choices: &[&'a str]) -> Option<&'a str> {
+pub(super) fn nearest<'a>(name: &str, choices: &[&'a str]) -> Option<&'a str> {
     let distance = |choice: &&str| edit_distance(&name.to_lowercase(), &choice.to_lowercase());
     let near = choices.iter().copied().min_by_key(distance)?;
     // With two thirds of the letters wrong it is a different word, not a typing error.

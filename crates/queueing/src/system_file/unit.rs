@@ -147,7 +147,7 @@ pub(super) fn positive(value: &Value<'_>, dimension: Dimension) -> Result<f64, S
 }
 
 /// The number of leading bytes that belong to the number; an exponent counts only if digits follow it.
-fn number_length(text: &str) -> usize {
+pub(super) fn number_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit() || **b == b'.').count();
     let sign = usize::from(matches!(bytes.first(), Some(b'+' | b'-')));

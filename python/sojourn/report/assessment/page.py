@@ -5,6 +5,7 @@ The page is one offline file: it contains style and script, draws its plots as S
 
 from __future__ import annotations
 
+import math
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -19,6 +20,7 @@ from sojourn.report.assessment.verification import verified
 from sojourn.report.drawing import figure
 from sojourn.report.markup import Markup, element, shell
 from sojourn.report.tables import where_time_goes
+from sojourn.report.what_if.section import Measured, MeasuredPoint, Question, what_if
 from sojourn.results.run_folder import RunFolder
 from sojourn.text import format
 
@@ -44,6 +46,7 @@ def page(run: Run) -> str:
         demand=plots["demand"],
         demand_points=_folded("Every closed-loop run", measurement_tables.demand_points(run)),
         model=_columns(measurement_tables.model(run), measurement_tables.validation(run)),
+        what_if="" if run.system is None else what_if(run.system, _question(run)),
         verification=verified(run),
         log=plots["log"],
         log_tables=_columns(log_tables.table_one(run), log_tables.import_facts(run)),
@@ -53,8 +56,35 @@ def page(run: Run) -> str:
         lost=lost_time(run),
         environment=_columns(measurement_tables.settings(run), measurement_tables.environment(run)),
     )
-    sources = ("summary.json", "timeline.parquet", "environment.json")
-    return shell("capacity report", _title(run), _subtitle(run), Markup(main), run.summary.sojourn_version, sources)
+    sources = ("summary.json", "timeline.parquet", *(["system.toml"] if run.system else []), "environment.json")
+    return shell(
+        "capacity report",
+        _title(run),
+        _subtitle(run),
+        Markup(main),
+        run.summary.sojourn_version,
+        sources,
+        calculates=run.system is not None,
+    )
+
+
+def _question(run: Run) -> Question:
+    """The calculator's question: steps that the generator limited say nothing about the server."""
+    points = [
+        MeasuredPoint(
+            step.offered_requests_per_second,
+            _finite(step.response_time_mean_seconds.median),
+            _finite(step.response_time_p95_seconds.median),
+            _finite(step.response_time_p99_seconds.median),
+        )
+        for step in run.summary.steps
+        if not step.generator_limited
+    ]
+    return Question(measured=Measured("class.requests.rate", points) if points else None)
+
+
+def _finite(seconds: float) -> float | None:
+    return seconds if math.isfinite(seconds) else None
 
 
 def _title(run: Run) -> str:

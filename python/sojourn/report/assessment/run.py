@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars
 
 from sojourn.assessment.summary import Summary, read_summary
+from sojourn.failure import CouldNotRun
 from sojourn.machine.environment import Environment
+from sojourn.planning.system_document import SystemDocument
 from sojourn.results.run_folder import RunFolder
 from sojourn.workload.characteristics import Characteristics, LogImport
 
@@ -19,6 +22,8 @@ class Run:
     points: polars.DataFrame | None
     timeline: polars.DataFrame | None
     environment: Environment | None
+    system: SystemDocument | None = None
+    """The fitted server; None if there was nothing to fit."""
 
     @classmethod
     def read(cls, folder: RunFolder) -> Run:
@@ -29,6 +34,7 @@ class Run:
             folder.table("points.parquet"),
             folder.table("timeline.parquet"),
             json.loads(environment.read_text()) if environment.is_file() else None,
+            _fitted(folder.path / "system.toml"),
         )
 
     @property
@@ -43,3 +49,11 @@ class Run:
     def because_incomplete(self) -> str:
         """The reason why something may be missing, as the end of a sentence."""
         return self.summary.incomplete_because or "the run does not contain it"
+
+
+def _fitted(path: Path) -> SystemDocument | None:
+    try:
+        return SystemDocument.read(path) if path.is_file() else None
+    except CouldNotRun:
+        # The fit may have come to values that no model takes: the page is then whole without the calculator.
+        return None

@@ -9,6 +9,7 @@ from pathlib import Path
 from sojourn import __version__
 from sojourn.machine.environment import describe
 from sojourn.planning.answers import Plan, as_json
+from sojourn.planning.mix import price_of
 from sojourn.planning.system_document import SystemDocument
 from sojourn.report.chart import Chart
 from sojourn.report.drawing import figure
@@ -17,6 +18,7 @@ from sojourn.report.markup import Markup, element, join, shell
 from sojourn.report.plan import wording
 from sojourn.report.plan.charts import costs, sweeps
 from sojourn.report.tables import grid, pairs
+from sojourn.report.what_if.section import Aim, Question, what_if
 from sojourn.results.run_folder import RunFolder
 from sojourn.text import format
 
@@ -26,6 +28,7 @@ SOURCES = ("plan.json", "sweeps.parquet", "system.toml", "environment.json")
 def page(plan: Plan, document: SystemDocument) -> str:
     main = join(
         element("section", _answer(plan), id="answer"),
+        what_if(document, _question(plan)),
         _section("levers", "What would meet the target", _levers(plan), _methods(plan)),
         _section("doubling", "Twice as much of one resource", _doubling(plan)),
         _section("cost", "Cost", _mix(plan), _plots(costs(plan))) if plan.mix else None,
@@ -34,7 +37,22 @@ def page(plan: Plan, document: SystemDocument) -> str:
     )
     settings = "".join(f" · {setting}" for setting in plan.settings)
     subtitle = f"seed {plan.seed} · {plan.simulations:,} simulations{settings}"
-    return shell("capacity plan", f"{plan.system}: {plan.target}", subtitle, main, __version__, SOURCES)
+    return shell(
+        "capacity plan", f"{plan.system}: {plan.target}", subtitle, main, __version__, SOURCES, calculates=True
+    )
+
+
+def _question(plan: Plan) -> Question:
+    statistic, _, subject = plan.metric.partition(" ")
+    of = subject.partition(" of ")[2] or None
+    growth = plan.growth
+    return Question(
+        aim=Aim(statistic, plan.limit_seconds, of, plan.loss_max),
+        growth_percent_per_month=None if growth is None else 100 * ((1 + growth.fraction_per_year) ** (1 / 12) - 1),
+        start=None if growth is None else growth.start,
+        prices={path: price_of(text) for path, text in plan.mix.priced.items()} if plan.mix else None,
+        seed=plan.seed,
+    )
 
 
 def _section(identifier: str, title: str, *parts: Markup) -> Markup:
