@@ -9,6 +9,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,8 @@ from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.text import quantity
 
 if TYPE_CHECKING:
+    from sojourn.engine.process import Progress
+    from sojourn.engine.progress import ProgressLine
     from sojourn.loading.result import LoadResult
     from sojourn.loading.run import Runner, Tool
     from sojourn.loading.threshold import Threshold, Verdict
@@ -131,12 +135,19 @@ def _measure(
         from sojourn.loading import folder as load_folder
 
         folder = load_folder.create(wanted.output)
-    if draws:
-        kind = StreamView if plays_streams(words) else LiveView
-        with kind(f"sojourn {tool} {' '.join(typed)}") as view:
-            result = runner(words, view)
-    else:
-        result = runner(words, None)
+    title = f"sojourn {tool} {' '.join(typed)}"
+    with ExitStack() as stack:
+        views: list[Progress] = []
+        if wanted.web:
+            from sojourn.commands.formats import talk
+            from sojourn.report.live.server import LivePage
+
+            page = stack.enter_context(LivePage(title, wanted.web_port))
+            talk.print(f"live: {page.address}", soft_wrap=True, highlight=False, markup=False)
+            views.append(page)
+        if draws:
+            views.append(stack.enter_context((StreamView if plays_streams(words) else LiveView)(title)))
+        result = runner(words, partial(_told, views) if views else None)
     result = with_saturation(result, line_bits_per_second(wanted))
     verdicts = [each.judge(result) for each in thresholds]
     written = _write(result, typed, verdicts, folder, wanted)
@@ -145,6 +156,11 @@ def _measure(
     void = bool(verdicts) and result.limited_because is not None
     if not result.complete or _failed_because(result) or void or not all(verdict.passed for verdict in verdicts):
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)
+
+
+def _told(views: Sequence[Progress], line: ProgressLine) -> None:
+    for view in views:
+        view(line)
 
 
 def _failed_because(result: LoadResult) -> str | None:

@@ -28,6 +28,9 @@ class RunOptions:
     show_all_help: bool
     output_format: str
     live: bool | None
+    web: bool
+    """Whether a page on this machine shows the progress, too."""
+    web_port: int
     output: Path | None
     files: Mapping[str, Path]
     """Output files by format name."""
@@ -50,7 +53,8 @@ class RunOptions:
     @property
     def wants_more_than_the_engine(self) -> bool:
         """Returns true if the options need more than the engine alone."""
-        return bool(self.files or self.thresholds or self.output or self.machines or self.wants_probe or self.line)
+        more = (self.files, self.thresholds, self.output, self.machines, self.wants_probe, self.line, self.web)
+        return any(more)
 
 
 def read_options(
@@ -60,6 +64,10 @@ def read_options(
     live: Annotated[
         bool | None, FurtherOption(help="Show progress [default: if standard error is a terminal].")
     ] = None,
+    web: Annotated[
+        bool, typer.Option("--web", help="Show progress on a page of this machine; prints its address.")
+    ] = False,
+    web_port: Annotated[int, FurtherOption(min=0, max=65535, help="The page's port [default: a free one].")] = 0,
     output: Annotated[
         Path | None, typer.Option(help="Store the run in this folder, with a report.", rich_help_panel=_OUTPUTS)
     ] = None,
@@ -121,6 +129,8 @@ def read_options(
         show_all_help=show_all_help,
         output_format=output_format,
         live=live,
+        web=web,
+        web_port=web_port,
         output=output,
         files={name: path for name, path in files.items() if path is not None},
         thresholds=threshold or (),

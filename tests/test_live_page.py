@@ -1,0 +1,127 @@
+"""The live page of a run: who may read it, what it sends, and what a browser shows."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from browser import chromium
+from conftest import CHROMIUM, SOJOURN
+from sojourn.engine.progress import parse
+from sojourn.failure import CouldNotRun
+from sojourn.report.live.server import READERS_MAX, LivePage
+
+LINE = {
+    "progress": 0.25,
+    "step": 0,
+    "requests_per_second": 1234.5,
+    "errors_per_second": 2.0,
+    "in_flight": 7,
+    "generator_cpu_fraction": 0.3,
+    "time_to_first_byte_intended_seconds": {"p50": 0.001, "p95": 0.002, "p99": 0.004},
+}
+
+
+@pytest.fixture
+def page() -> Iterator[LivePage]:
+    with LivePage("sojourn load <b>http://localhost</b>") as found:
+        yield found
+
+
+def get(page: LivePage, path: str, **fields: str) -> http.client.HTTPResponse:
+    place = urlsplit(page.address)
+    connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=10)
+    connection.request("GET", path, headers=fields)
+    return connection.getresponse()
+
+
+def events(page: LivePage) -> str:
+    return f"/events?{urlsplit(page.address).query}"
+
+
+def test_the_page_needs_its_token_and_its_own_name(page: LivePage) -> None:
+    query = urlsplit(page.address).query
+    assert get(page, f"/?{query}").status == 200
+    assert get(page, "/").status == 403
+    assert get(page, "/?token=guessed").status == 403
+    assert get(page, "/events").status == 403
+    # A page of another site whose name was made to resolve to this machine.
+    assert get(page, f"/?{query}", Host="attacker.example:80").status == 403
+    assert get(page, f"/other?{query}").status == 404
+
+
+def test_the_command_line_cannot_leave_its_place(page: LivePage) -> None:
+    answer = get(page, f"/?{urlsplit(page.address).query}")
+    assert b"&lt;b&gt;http://localhost" in answer.read()
+    assert "default-src 'none'" in str(answer.getheader("Content-Security-Policy"))
+    assert answer.getheader("Cache-Control") == "no-store"
+
+
+def test_a_reader_gets_the_lines_before_and_after_and_the_end() -> None:
+    with LivePage("sojourn load") as page:
+        page(parse(json.dumps(LINE)))
+        answer = get(page, events(page))
+        first = answer.readline() + answer.readline() + answer.readline()
+        assert first.startswith(b"id: 1\nevent: progress\ndata: ")
+        assert json.loads(first.split(b"data: ")[1])["requests_per_second"] == 1234.5
+        page(parse(json.dumps({**LINE, "progress": 0.5})))
+        assert answer.readline() == b"\n"
+        assert answer.readline() == b"id: 2\n"
+        again = get(page, events(page), **{"Last-Event-ID": "1"})
+        assert again.readline() == b"id: 2\n"
+    rest = answer.read()
+    assert rest.endswith(b'event: end\ndata: {"complete": true}\n\n')
+
+
+def test_there_is_a_limit_of_readers(page: LivePage) -> None:
+    page(parse(json.dumps(LINE)))
+    readers = [get(page, events(page)) for _ in range(READERS_MAX)]
+    assert [reader.status for reader in readers] == [200] * READERS_MAX
+    refused = get(page, events(page))
+    assert (refused.status, refused.read()) == (503, b"too many readers\n")
+
+
+def test_a_port_in_use_is_refused(page: LivePage) -> None:
+    port = urlsplit(page.address).port
+    assert port is not None
+    with pytest.raises(CouldNotRun, match=f"cannot serve the live page on port {port}"):
+        LivePage("another", port)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium in PATH")
+def test_a_run_is_seen_in_a_browser(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("hello")
+    server = subprocess.Popen(
+        [str(SOJOURN), "serve", str(tmp_path), "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert server.stderr is not None
+        said = next(re.finditer(r"listening on (\S+)", server.stderr.readline()))
+        command = [str(SOJOURN), "load", f"http://{said[1]}/", "--rate", "200", "--duration", "6s", "--web"]
+        load = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert load.stderr is not None
+        address = re.search(r"live: (http://127\.0\.0\.1:\d+/\?token=\S+)", load.stderr.readline())
+        assert address
+        with chromium(tmp_path / "profile") as browser:
+            browser.resize(400, 900, dark=True)
+            browser.open(address[1])
+            browser.wait("document.querySelectorAll('#rate path.line').length > 0")
+            assert "requests/s" in browser.evaluate("document.getElementById('figures').innerText")
+            assert browser.evaluate("document.documentElement.scrollWidth") <= 400
+            browser.wait("document.getElementById('state').textContent.startsWith('ended')")
+            assert "NaN" not in browser.evaluate("document.body.innerHTML")
+            assert browser.complaints == []
+        output, errors = load.communicate(timeout=60)
+        assert load.returncode == 0, errors
+        assert "requests/s" in output
+    finally:
+        server.terminate()
+        server.wait()
