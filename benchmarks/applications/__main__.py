@@ -30,8 +30,8 @@ NAME = "applications-benchmark"
 SHOP = machine.ROOT / "examples" / "shop" / "shop"
 SOJOURN = Path(sys.executable).parent / "sojourn"
 TRAFFIC = ("--users", "24")
-ENDPOINTS = ("static=GET /static/*", "search=GET /search*", "product=GET /products/*", "pages=GET /*")
 """Few clients, so that a case takes a minute and a half: the hunt is for tier and cause."""
+ENDPOINTS = ("static=GET /static/*", "search=GET /search*", "product=GET /products/*", "pages=GET /*")
 PEERS = machine.ROOT / "target" / "application-peers"
 NAMES = [each.name for each in (*CASES, *FOREIGN, *VERIFIED)]
 FOREIGN_LOG_SECONDS = 15.0

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import math
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+from benchmarks.applications import made_up
 from sojourn import _native
 from sojourn.applications import answer, demands, fitting, prices
 from sojourn.applications.changes import Starting, changes
@@ -22,14 +25,19 @@ from sojourn.applications.requests import Asked
 from sojourn.applications.summary import (
     ApplicationSummary,
     Cause,
+    Demand,
+    EndpointDescription,
     EndpointFigures,
+    HeldOutFigure,
     Knee,
     StepFigures,
     TierDescription,
     VerifiedChange,
 )
 from sojourn.applications.verification import carrying_out, planned
+from sojourn.assessment.request import EffortName
 from sojourn.failure import CouldNotRun
+from sojourn.report.application.terminal import demand_table
 from sojourn.results.records import Interval
 from sojourn.tiers.declaration import Tier
 from sojourn.tiers.watch import TierUse
@@ -467,7 +475,8 @@ def test_without_a_model_nothing_is_predicted_and_it_says_why() -> None:
     plan = [planned.parse("app.cores=0.5", KNOWN, [Tier.parse("app=port:8000")])]
     (found,) = carrying_out.predicted(None, plan, None)
     assert found.predicted is None
-    assert found.not_predicted_because
+    assert found.not_predicted_because is not None
+    assert found.not_predicted_because in carrying_out.in_words(found)
     (made,) = carrying_out.predicted(starting(network(), "cpu"), plan, None)
     assert made.predicted is not None
     assert made.predicted.estimate == pytest.approx(0.5 / (0.75 * 0.003 + 0.25 * 0.002))
@@ -517,3 +526,41 @@ def test_errors_are_of_what_could_be_told(plain: ApplicationSummary) -> None:
     assert plain.model is not None
     unknown = plain.model.held_out[0].model_copy(update={"predicted_mean_seconds": None})
     assert len(fitting.errors([unknown])["mean"]) == 0
+
+
+def held_out(**figures: float) -> HeldOutFigure:
+    nothing = dict.fromkeys(name for name in HeldOutFigure.model_fields if name.startswith(("measured", "predicted")))
+    return HeldOutFigure.model_validate(
+        {"offered_requests_per_second": 10.0, "endpoint": PAGE, **nothing, "measured_per_second": 10.0, **figures}
+    )
+
+
+def test_a_figure_without_an_error_says_why() -> None:
+    measured = {"measured_mean_seconds": 0.02, "measured_mean_known_to": 0.5}
+    assert "not predicted" in fitting.not_judged_because([held_out(**measured)], "mean")
+    rough = held_out(**measured, predicted_mean_seconds=0.02)
+    assert fitting.not_judged_because([rough], "mean") == "measured too roughly"
+    assert fitting.not_judged_because([held_out(predicted_mean_seconds=0.02)], "mean") == "not measured"
+
+
+def test_cpu_times_are_printed_in_plain_numbers(plain: ApplicationSummary) -> None:
+    summary = plain.model_copy(deep=True)
+    endpoint = {"requests": 1, "fraction": 1.0, "targets": 1, "mean_bytes": 1.0}
+    summary.endpoints = [EndpointDescription.model_validate({"name": PAGE, **endpoint})]
+    known = Interval(estimate=0.2031, low=0.1663, high=0.2364)
+    summary.demands = [
+        Demand(endpoint=PAGE, tier="db", seconds=known, identifiable=True),
+        Demand(endpoint=PAGE, tier="app", seconds=known, identifiable=False),
+    ]
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(demand_table(summary))
+    assert console.export_text().splitlines()[1].split() == [*PAGE.split(), "200", "(170–240)", "?", "(≤", "240)"]
+
+
+def test_the_quickest_steps_tell_the_endpoints_apart_though_one_takes_a_hundred_times_as_long() -> None:
+    found = made_up.MISSING_INDEX.measured(EffortName.quick, 1)
+    for demand in found.demands:
+        true = made_up.MISSING_INDEX.seconds(demand.endpoint, demand.tier)
+        if true >= 0.001:
+            assert demand.identifiable, demand
+            assert demand.seconds.estimate == pytest.approx(true, rel=0.3)

@@ -271,3 +271,65 @@ def test_files_that_are_no_models_are_refused(name: str, content: str, said: str
     with pytest.raises(CouldNotRun) as refusal:
         jmt.read(path)
     assert said in str(refusal.value)
+
+
+def jmva(classes: str, stations: dict[str, dict[str, str]], reference: str) -> str:
+    """A model of Java Modelling Tools, with the service time of each class at each station, one visit each."""
+    names = [element.split('"')[1] for element in classes.split("><")]
+    lines = ["<model><parameters><classes>", classes, "</classes><stations>"]
+    for tag_and_name, times in stations.items():
+        tag, name = tag_and_name.split(" ")
+        tags = "servicetimes" if tag == "ldstation" else "servicetime"
+        lines.append(f'<{tag} name="{name}" servers="1"><servicetimes>')
+        lines += [f'<{tags} customerclass="{each}">{times.get(each, "0.0")}</{tags}>' for each in names]
+        lines.append("</servicetimes><visits>")
+        lines += [f'<visit customerclass="{each}">{float(each in times)}</visit>' for each in names]
+        lines.append(f"</visits></{tag}>")
+    lines.append("</stations><ReferenceStation>")
+    lines += [f'<Class name="{each}" refStation="{reference}"/>' for each in names]
+    return "\n".join([*lines, "</ReferenceStation></parameters></model>"])
+
+
+OWN_ANSWERS = {
+    # Service times at the load-dependent station by number of jobs there.
+    "load-dependent-mva": (
+        jmva(
+            '<closedclass name="c1" population="5"/>',
+            {"listation fixed": {"c1": "1.5"}, "ldstation slowing": {"c1": "1.0;1.5;1.9;2.6;3.1"}},
+            "fixed",
+        ),
+        {"c1": (0.4036174845084575, 4.142834344079159 + 8.245132460900095)},
+    ),
+    "mva": (
+        jmva(
+            '<closedclass name="c1" population="5"/>'
+            '<openclass name="c2" rate="0.05"/><openclass name="c3" rate="0.02"/>',
+            {
+                "delaystation think": {"c1": "5.0"},
+                "listation first": {"c1": "1.0", "c2": "1.1", "c3": "1.1"},
+                "listation second": {"c1": "1.6", "c2": "2.1", "c3": "0.5"},
+            },
+            "think",
+        ),
+        {
+            "c1": (0.4521593872552799, 1.7666931115855333 + 4.291354428577783),
+            "c2": (0.05, 2.143780674195994 + 6.977163838117537),
+            "c3": (0.02, 2.143780674195994 + 1.6612294852660803),
+        },
+    ),
+}
+"""By solver: two models of JMT's own tests, and what its analytical solver answers: throughput and residence times."""
+
+
+@pytest.mark.parametrize("solver", list(OWN_ANSWERS))
+def test_the_answers_are_those_of_jmt_s_own_solver(solver: str, tmp_path: Path) -> None:
+    content, expected = OWN_ANSWERS[solver]
+    path = tmp_path / "model.jmva"
+    path.write_text(content)
+    answer = predict(System(jmt.read(path).text))["solvers"][solver]["answer"]
+    assert answer is not None
+    assert answer["means"] == "exact"
+    for name, (throughput, seconds) in expected.items():
+        found = answer["classes"][name]
+        assert found["throughput_per_second"] == pytest.approx(throughput, rel=1e-9)
+        assert found["response_time_seconds"]["mean"] == pytest.approx(seconds, rel=1e-9)

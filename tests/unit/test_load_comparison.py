@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from benchmarks.load import pairs
 from load_runs import simulated_run
 from sojourn.loading.comparison import Group, compare, difference, how_measured
 from sojourn.loading.metrics import find
@@ -45,6 +46,19 @@ def pair(seed: int, order: str, scale: float = 1.0) -> tuple[Group, Group]:
 )
 def test_how_runs_follow_each_other_is_seen(order: str, measured: str) -> None:
     assert how_measured(*pair(1, order)) == measured
+
+
+def test_the_benchmark_s_pairs_are_measured_as_they_are_named() -> None:
+    runs = [simulated_run(seed, started=10.0 * seed + 1) for seed in range(26)]
+    found = {design.name: how_measured(*next(design.pairs(runs))) for design in pairs.DESIGNS}
+    assert found == {
+        "1 and 1, one after the other": "single runs",
+        "1 and 1, twenty runs apart": "single runs",
+        "5, then 1": "one against several",
+        "5, then 5": "in sequence",
+        "5 and 5 in turn": "alternately",
+        "10 and 10 in turn": "alternately",
+    }
 
 
 @pytest.mark.slow

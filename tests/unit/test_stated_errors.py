@@ -162,7 +162,7 @@ def last(random: np.random.Generator, arrivals: float) -> str:
 
 
 def behind_irregular(random: np.random.Generator) -> str:
-    """One or two FIFO or LPS stations before b; some jobs pass them twice."""
+    """One or two FIFO or LPS stations before b, and sometimes a delay; some jobs pass them twice."""
     names = ["a", "c"][: int(random.choice([1, 2]))]
     text = ""
     for name in names:
@@ -172,6 +172,9 @@ def behind_irregular(random: np.random.Generator) -> str:
             text += station(name, "lps", law(random, rho), r=random.choice([2, 4, 8, 16]))
         else:
             text += station(name, "fifo", law(random, rho * servers), servers=servers)
+    if random.integers(5) == 0:
+        names.append("d")
+        text += station("d", "is", law(random, any_scale(random, 0.1, 10)))
     route = [*names, "b"]
     text += last(random, 1.0)
     return text + (visitors(*route, *route, rate=0.5) if random.integers(6) == 0 else visitors(*route))
@@ -350,7 +353,7 @@ def hold_to_exact(solver: str, exact: str) -> Callable[[str, str], bool]:
 Draw = Callable[[np.random.Generator], str]
 Hold = Callable[[str, str], bool]
 NETWORKS: dict[str, tuple[Draw, str, Hold]] = {
-    "departures": (behind_irregular, "b: arrivals taken as Poisson", hold_station),
+    "departures": (behind_irregular, "b: arrivals by their dispersion", hold_station),
     "accepted": (behind_full, "b: accepted jobs taken as Poisson", hold_station),
     "percentiles": (behind_irregular, "stations independent", hold_percentiles),
     "percentiles by size": (by_size, "stations independent", hold_percentiles),

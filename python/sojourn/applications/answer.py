@@ -118,7 +118,7 @@ def _model(summary: ApplicationSummary, found: Fitted, shares: Mapping[str, floa
     believed = bool(errors) and all(errors.get(what, 1.0) <= limit for what, limit in fitting.ERRORS_MAX.items())
     if not believed:
         parts = [
-            f"{what} {errors[what]:.0%}" if what in errors else f"{what} measured too roughly"
+            f"{what} {errors[what]:.0%}" if what in errors else f"{what} {fitting.not_judged_because(held_out, what)}"
             for what in fitting.ERRORS_MAX
         ]
         said = ", ".join(parts) if held_out else "it could not be tried"

@@ -1,4 +1,4 @@
-"""Loads an application step by step: up to the knee, around it, and with other mixes below it.
+"""Loads an application step by step: up to the knee, around it, and each endpoint alone below it.
 
 A rise stops for safety on too many failures, responses that fall behind the offered load, disproportionate response
 times, a tier that has ended, or the maximum permitted rate. After a step beyond the knee the system gets time to
@@ -35,10 +35,10 @@ CLIMB_FRACTIONS = (0.35, 0.55, 0.7, 0.8, 0.88, 0.96, 1.06)
 OVERLOAD_FRACTION = 1.35
 OVERLOAD_LENGTH = 2.0
 """The overload step is longer by this factor, because it identifies the bottleneck."""
-MIX_FRACTIONS = (0.25, 0.4, 0.55)
-"""Loads of the steps with other mixes, as fractions of the work at the knee."""
-MIX_EMPHASIS = 0.5
-"""The share of requests for the emphasised endpoint in such a step."""
+MIX_FRACTIONS = (0.55, 0.4, 0.25)
+"""Loads of the steps with one endpoint alone, as fractions of the work at the knee, round after round. The highest is
+the first, because more requests tell more of the demand.
+"""
 STEP_RESPONSES, SETTLE_RESPONSES = 200, 60
 """The least length of a step and of its settle time, in multiples of the mean response time of the step before in the
 same climb, or of the fastest: the longer the queue, the longer it takes until it is another one.
@@ -132,17 +132,18 @@ class Climb:
         return sum(each for _, each in iterations) * self.traffic.cycle_seconds(iterations, self._unhindered())
 
     def mixes(self, knee: float) -> None:
-        """Measures mixes that each emphasise one endpoint, so that the endpoints' demands can be separated."""
+        """Measures each endpoint alone, so that the endpoints' demands can be separated.
+
+        That is the D-optimal design beside the log's mix: with half of the requests of others, one of them that takes
+        a hundred times as long hides the emphasised one, and even three such steps tell less than one without others.
+        """
         work, self.latest = self._work(), None
         at_the_knee = knee * sum(share * work[name] for name, share in self.shares.items())
         for round_number in range(self.effort.mixes):
-            for place, emphasised in enumerate(self.shares):
-                fraction = MIX_FRACTIONS[(round_number + place) % len(MIX_FRACTIONS)]
-                shares = {name: share * (1 - MIX_EMPHASIS) for name, share in self.shares.items()}
-                shares[emphasised] += MIX_EMPHASIS
-                rate = fraction * at_the_knee / sum(share * work[name] for name, share in shares.items())
-                rates = {name: self._allowed(rate) * share for name, share in shares.items()}
-                _, figures = self._step("mix", rates)
+            fraction = MIX_FRACTIONS[round_number % len(MIX_FRACTIONS)]
+            for name in self.shares:
+                rate = self._allowed(fraction * at_the_knee / work[name])
+                _, figures = self._step("mix", {name: rate})
                 if figures.failed_because is not None:
                     self._require_recovery(knee)
 

@@ -28,10 +28,13 @@ WIDTH_MAX = 1.5
 """A demand whose interval is wider than this multiple of its estimate is not identifiable."""
 CPU_MIN = 1e-4
 """A tier that uses fewer cores is idle."""
-SCATTER_CORES = 0.01
-"""At any load a tier's CPU usage scatters as much as that of Poisson requests which use so many cores, because of the
-moments that background work falls on, and of the clock's ticks.
+SCATTER_CORES = 0.005
+"""The standard deviation of a tier's CPU usage at any load, because of the moments that background work falls on, and
+of the clock's ticks.
 """
+SCATTER_FRACTION = 0.03
+"""What is added to it at a load, relative to the usage: caches, the processor's frequency, other programs."""
+VARIANCE_ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -70,12 +73,12 @@ def measure(
         throughputs = np.array([*([_throughput(step, name) for name in endpoints] for step in known), *nothing])
         busy = np.array([*(step.tiers[tier].cpu_cores for step in known), *unloaded], dtype=float)
         unused = np.array([*(_unused(step, description) for step in known), *(1.0 for _ in unloaded)])
-        # The CPU time of requests that arrive at random scatters as its square root.
-        weights = 1 / np.sqrt(busy + SCATTER_CORES)
+        seconds = np.array([*(step.measured_seconds or 1.0 for step in known), *(1.0 for _ in unloaded)])
+        weights = 1 / _deviations(throughputs, busy, seconds)
         falls[tier] = _fall(throughputs, busy, unused, weights)
         throughputs *= (1 + falls[tier] * unused)[:, np.newaxis]
         try:
-            fit = utilisation_law.fit(throughputs, busy, endpoints, 1, seed, weights)
+            fit = utilisation_law.fit(throughputs, busy, endpoints, 1, seed, weights, designed=True)
         except CouldNotRun as failure:
             warnings.append(f"Tier {tier}: {failure.what}.")
             continue
@@ -90,6 +93,23 @@ def measure(
             told = told and interval.estimate * most > (without_load.high - without_load.low) / 2
             demands.append(Demand(endpoint=name, tier=tier, seconds=interval, identifiable=told))
     return Measured(demands, errors, falls, warnings)
+
+
+def _deviations(throughputs: FloatArray, busy: FloatArray, seconds: FloatArray) -> FloatArray:
+    """How far each step's CPU usage may be from its mean (one standard deviation).
+
+    The CPU time of random requests varies by the square of their demands, taken as exponential: a few long ones vary by
+    more than many short ones that use as many cores. What the demands are is found in rounds.
+    """
+    design = np.column_stack([throughputs, np.ones(len(busy))])
+    fixed = SCATTER_CORES**2 + (SCATTER_FRACTION * busy) ** 2
+    variances = fixed + busy * float(busy.sum() / max(throughputs.sum(), 1e-9)) / seconds
+    for _ in range(VARIANCE_ROUNDS):
+        weights = 1 / np.sqrt(variances)
+        found = nnls(design * weights[:, np.newaxis], busy * weights)[0][:-1]
+        variances = fixed + 2 * throughputs @ found**2 / seconds
+    deviations: FloatArray = np.sqrt(variances)
+    return deviations
 
 
 def _fall(throughputs: FloatArray, busy: FloatArray, unused: FloatArray, weights: FloatArray) -> float:

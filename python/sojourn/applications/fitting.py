@@ -1,11 +1,11 @@
 """Fits the queueing network to steps, and tests it on the others.
 
-It is fitted to the steps with other mixes, to the first rise with the log's mix and to that mix at low loads. It is
-tested on the log's own mix around the knee, which the fit did not see. CPU usage by other programs is not part of the
-system: each step is predicted with the usage measured in it. Nor is the draw of random arrivals: each step is predicted
-for the requests that were due in it, and a figure of so few requests that it is not known as well as is aimed at says
-nothing of the model. How well it is known follows from their number and spread, and from how long the queues of the
-network itself remember: requests that wait behind each other are not independent.
+It is fitted to the steps with one endpoint alone, to the first rise with the log's mix and to that mix at low loads.
+It is tested on the log's own mix around the knee, which the fit did not see. CPU usage by other programs is not part
+of the system: each step is predicted with the usage measured in it. Nor is the draw of random arrivals: each step is
+predicted for the requests that were due in it, and a figure of so few requests that it is not known as well as is
+aimed at says nothing of the model. How well it is known follows from their number and spread, and from how long the
+queues of the network itself remember: requests that wait behind each other are not independent.
 """
 
 from __future__ import annotations
@@ -329,6 +329,17 @@ def median_errors(figures: Sequence[HeldOutFigure]) -> Mapping[str, float]:
         if pairs:
             found[what] = statistics.median(pairs)
     return found
+
+
+def not_judged_because(figures: Sequence[HeldOutFigure], what: str) -> str:
+    """The reason why there is no error of `throughput`, `mean` or `p95`."""
+    figure = "per_second" if what == "throughput" else f"{what}_seconds"
+    told = [each for each in figures if getattr(each, f"predicted_{figure}") is not None]
+    if not told:
+        return "not predicted, as the model takes less than these loads"
+    if all(getattr(each, f"measured_{figure}") is None for each in told):
+        return "not measured"
+    return "measured too roughly"
 
 
 def errors(figures: Sequence[HeldOutFigure]) -> dict[str, list[float]]:

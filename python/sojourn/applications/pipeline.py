@@ -165,7 +165,7 @@ class _Assessment:
             self.summary.knee.users = Interval(**{name: rate * users for name, rate in ends.items()})
         self.top = climb.overload(knee)
         self.stages.done(f"knee at {knee:,.0f} requests/s")
-        self.stages.begin("other mixes")
+        self.stages.begin("each endpoint alone")
         climb.mixes(knee)
         self.stages.done(f"{sum(figures.kind == 'mix' for _, figures in self.steps)} steps")
 

@@ -69,6 +69,32 @@ def caps(values: FloatArray, means: FloatArray) -> FloatArray:
     return limits
 
 
+def standard_errors(
+    basis: FloatArray, values: FloatArray, weights: FloatArray, coefficients: FloatArray, cap: FloatArray
+) -> FloatArray:
+    """The coefficients' standard errors by the sandwich formula, whatever the law of the scatter.
+
+    Shape (batch, coefficients), as if none of them were held at zero.
+
+    Args:
+        basis: of all problems; shape (points, coefficients).
+        values: positive; shape (points,).
+        weights: how many points each stands for; shape (batch, points).
+        coefficients: the solutions; shape (batch, coefficients).
+        cap: of relative residuals; shape (batch,).
+    """
+    means = np.maximum(_means(basis, coefficients), MEAN_MIN * values)
+    residuals = np.clip(values / means - 1.0, -cap[:, None], cap[:, None])
+    relative = basis / means[:, :, None]
+    products = np.einsum("bn,bnk,bnl->bkl", weights, relative, relative)
+    scores = np.einsum("bn,bnk,bnl->bkl", weights * residuals**2, relative, relative)
+    scale = np.sqrt(np.maximum(np.einsum("bkk->bk", products), np.finfo(float).tiny))
+    outer = scale[:, :, None] * scale[:, None, :]
+    inverse = np.linalg.inv(products / outer + _RIDGE * np.eye(basis.shape[-1])) / outer
+    found: FloatArray = np.sqrt(np.maximum(0.0, np.einsum("bik,bkl,bli->bi", inverse, scores, inverse)))
+    return found
+
+
 def deviances(values: FloatArray, means: FloatArray) -> FloatArray:
     """Unit deviances of the Gamma law, minimal on average at the true mean; shape of `means`."""
     ratio = values / np.maximum(means, MEAN_MIN * values)

@@ -10,17 +10,22 @@ demands come out too low and the background too high. What scatters cannot be to
 hold both extremes: all of the scatter in the utilisation, and all of it in the throughputs, in proportion to each
 (moments corrected for it: W. Fuller, Measurement Error Models, 1987, 2.2; the bounds are R. Frisch's of 1934).
 
+The intervals of points that came as they did are bootstrap over points. Where each class was emphasised on purpose in a
+few points, a sample without these points would say nothing of it: then the throughputs are kept, and what is left over
+by the fit is drawn anew.
+
 Points without any throughput tell the background from the classes' work; as nothing is to be predicted there, they are
 never held out. Points that scatter less than others may have more weight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import nnls
+from scipy.stats import t
 
 from sojourn.calibration.estimate import (
     BOOTSTRAP_SAMPLES,
@@ -40,6 +45,9 @@ CONDITION_NUMBER_MAX = 30.0
 INFLATION_FACTOR_MAX = 10.0
 """A class whose throughput the others predict this well has an interval sqrt(10) times as wide as alone."""
 POINTS_PER_CLASS_MIN = 3
+RESIDUAL_MAX = 3.0
+"""The largest deviation of one designed point, in multiples of what all points leave over."""
+LEVERAGE_MAX = 0.95
 CORRECTION_STEPS = 30
 CORRECTION_MAX = 0.05
 """A larger correction of a demand for scattered throughputs causes a warning."""
@@ -69,8 +77,10 @@ def fit(
     servers: int,
     seed: int,
     weights: FloatArray | None = None,
+    *,
+    designed: bool = False,
 ) -> UtilisationLawFit:
-    """Fits the demands; intervals are percentile bootstrap over intervals (`BOOTSTRAP_SAMPLES` draws).
+    """Fits the demands; intervals are percentile bootstrap (`BOOTSTRAP_SAMPLES` draws).
 
     Args:
         throughputs: requests/s; shape (points, classes).
@@ -79,6 +89,7 @@ def fit(
         servers: how many cores share the work.
         seed: of the folds and the bootstrap.
         weights: of the points' residuals, all alike unless given; shape (points,).
+        designed: the throughputs were chosen to tell the classes apart, in no more points than necessary.
     """
     is_loaded = np.any(throughputs > 0, axis=1)
     loaded, unloaded = np.flatnonzero(is_loaded), np.flatnonzero(~is_loaded)
@@ -94,11 +105,11 @@ def fit(
     design, weighted = _design(throughputs) * weights[:, np.newaxis], busy * weights
     solution = _solve(design, weighted)
     random = np.random.default_rng(seed)
-    draws = (random.integers(0, len(busy), len(busy)) for _ in range(BOOTSTRAP_SAMPLES))
+    drawn = _left_over if designed else _resampled
     samples, corrected_samples = (
         np.array(each)
         for each in zip(
-            *((_solve(design[draw], weighted[draw]), _corrected(design[draw], weighted[draw])[0]) for draw in draws),
+            *((_solve(*sample), _corrected(*sample)[0]) for sample in drawn(design, weighted, solution, random)),
             strict=True,
         )
     )
@@ -111,7 +122,8 @@ def fit(
         busy,
         lambda fitted, out: _design(throughputs[out]) @ _solve(design[fitted], weighted[fitted]),
     )
-    factor = widening(points, len(classes) + 1)
+    freedom = max(1, points - len(classes) - 1)
+    factor = float(t.ppf(0.975, freedom)) / 1.96 if designed else widening(points, len(classes) + 1)
     intervals = []
     for index, value in enumerate(solution):
         ends = [
@@ -133,6 +145,30 @@ def fit(
             *_correction(classes, solution, corrected, throughput_error),
         ),
     )
+
+
+_Samples = Iterator[tuple[FloatArray, FloatArray]]
+
+
+def _resampled(design: FloatArray, busy: FloatArray, _: FloatArray, random: np.random.Generator) -> _Samples:
+    """Samples of the points."""
+    for _sample in range(BOOTSTRAP_SAMPLES):
+        draw = random.integers(0, len(busy), len(busy))
+        yield design[draw], busy[draw]
+
+
+def _left_over(design: FloatArray, busy: FloatArray, solution: FloatArray, random: np.random.Generator) -> _Samples:
+    """The same throughputs, with utilisations that deviate from the fit as they were seen to do (a wild bootstrap).
+
+    A point that deviates little may do so because it alone determines a demand, so none deviates less than all do.
+    """
+    fitted = design @ solution
+    leverage = np.sum(np.linalg.qr(design)[0] ** 2, axis=1)
+    pooled = float(np.sqrt(np.sum((busy - fitted) ** 2) / max(1, len(busy) - design.shape[1])))
+    own = np.abs(busy - fitted) / (1 - np.minimum(leverage, LEVERAGE_MAX))
+    deviations = np.clip(own, pooled, RESIDUAL_MAX * pooled)
+    for _sample in range(BOOTSTRAP_SAMPLES):
+        yield design, fitted + deviations * random.standard_normal(len(busy))
 
 
 def _design(throughputs: FloatArray) -> FloatArray:

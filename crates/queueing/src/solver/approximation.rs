@@ -5,6 +5,7 @@
 //! other cases and checks them against the ranges. They are evidence, not theorems. A mean without such a description
 //! is exact.
 
+use super::dispersion::is_irregular;
 use super::flow::Flow;
 use super::flow::phase_type;
 use crate::closed_form::{Validity, erlang_c};
@@ -13,9 +14,14 @@ use crate::system::{Demand, Discipline, Route, Visit};
 /// The largest C², and the lowest and highest error in per cent that a sweep found up to it.
 pub(super) type InSweep = (f64, i32, i32);
 
-/// The errors of the mean time at a station whose arrivals are departures of FIFO and LPS stations, taken as Poisson,
-/// by the largest C² of demand there: utilisations 0.3 to 0.9, one to sixteen servers, r 2 to 16, once or twice through.
+/// The errors of the mean time at a station whose arrivals are departures of FIFO and LPS stations, by the largest C² of
+/// demand there: utilisations 0.3 to 0.9, one to sixteen servers, r 2 to 16.
 const DEPARTURES: [InSweep; 3] = [(1.0, -15, 70), (4.0, -40, 70), (25.0, -80, 70)];
+/// The same where they change the wait by at most `NEARLY_POISSON`.
+const NEARLY_POISSON_DEPARTURES: [InSweep; 3] = [(1.0, -15, 70), (4.0, -40, 70), (25.0, -80, 70)];
+const NEARLY_POISSON: f64 = 0.05;
+/// The same where jobs come back to the station: twice through all.
+const RETURNING: [InSweep; 3] = [(1.0, -15, 70), (4.0, -40, 70), (25.0, -80, 70)];
 /// The same behind stations that turn jobs away; K 1 to 56, offered 0.3 to 1.5 times what they serve.
 const ACCEPTED: [InSweep; 3] = [(1.0, -5, 125), (4.0, -50, 40), (25.0, -75, 30)];
 /// The errors of p50 to p99.9 where a job queues more than once, by the largest C² of demand at a queue.
@@ -65,14 +71,15 @@ pub(super) enum Stations {
     Phases,
 }
 
-pub(super) fn of_open(flow: &Flow<'_>, stations: Stations) -> Vec<String> {
+/// The approximations of open classes, with the factors by which departures lengthen the wait at each station.
+pub(super) fn of_open(flow: &Flow<'_>, stations: Stations, factors: &[f64]) -> Vec<String> {
     let own = (0..flow.stations()).filter_map(|station| {
         let said = of_station(flow, station, stations)?;
         Some(format!("{}: {said}", flow.system.stations[station].name))
     });
     let behind = (0..flow.stations()).filter(|&station| !flow.is_delay(station)).filter_map(|station| {
-        let range = in_sweep(&DEPARTURES, departures(flow, station)?);
-        Some(format!("{}: arrivals taken as Poisson, mean {range}", flow.system.stations[station].name))
+        let said = of_departures(flow, station, factors[station], departures(flow, station)?);
+        Some(format!("{}: {said}", flow.system.stations[station].name))
     });
     let accepted = (0..flow.stations()).filter(|&station| !flow.is_delay(station)).filter_map(|station| {
         let range = in_sweep(&ACCEPTED, accepted(flow, station)?);
@@ -107,6 +114,24 @@ fn of_station(flow: &Flow<'_>, station: usize, stations: Stations) -> Option<Str
     }
 }
 
+/// The approximation of arrivals that are departures of stations with demands of up to this C².
+fn of_departures(flow: &Flow<'_>, station: usize, factor: f64, scv: f64) -> String {
+    let model = &flow.system.stations[station];
+    if model.capacity.is_some() {
+        return "arrivals taken as Poisson, error not known at a station with a capacity".to_owned();
+    }
+    let visits = |route: &Route| route.visits.iter().filter(|visit| visit.station == station).count();
+    let returns = flow.system.classes.iter().flat_map(|class| &class.routes).any(|route| visits(route) > 1);
+    let found = if returns {
+        &RETURNING
+    } else if (factor - 1.0).abs() <= NEARLY_POISSON {
+        &NEARLY_POISSON_DEPARTURES
+    } else {
+        &DEPARTURES
+    };
+    format!("arrivals by their dispersion, mean {}", in_sweep(found, scv))
+}
+
 fn several_servers(servers: u32, offered: f64, scv: f64) -> String {
     // A constant demand waits half as long as an exponential one. Rare, huge demands hold one server: the queue grows with
     // them only if the others cannot take the rest.
@@ -131,12 +156,7 @@ fn several_servers(servers: u32, offered: f64, scv: f64) -> String {
 
 /// The largest C² of demand at the stations before this one that turn no jobs away and whose departures are not Poisson.
 fn departures(flow: &Flow<'_>, station: usize) -> Option<f64> {
-    largest_scv_before(flow, station, |upstream| {
-        let model = &flow.system.stations[upstream];
-        !model.turns_away()
-            && matches!(model.discipline, Discipline::Fifo | Discipline::Lps { .. })
-            && !is_memoryless(flow, upstream)
-    })
+    largest_scv_before(flow, station, |upstream| is_irregular(flow, upstream))
 }
 
 /// The largest C² of demand at the stations before this one that turn jobs away.
@@ -158,12 +178,12 @@ fn largest_scv_before(flow: &Flow<'_>, station: usize, counts: impl Fn(usize) ->
 }
 
 /// C² of the demand of all visits to a station.
-fn scv(flow: &Flow<'_>, station: usize) -> f64 {
+pub(super) fn scv(flow: &Flow<'_>, station: usize) -> f64 {
     let (_, mean, second) = flow.arrivals(station, &flow.nominal_mix());
     if mean > 0.0 { second / (mean * mean) - 1.0 } else { 0.0 }
 }
 
-fn is_memoryless(flow: &Flow<'_>, station: usize) -> bool {
+pub(super) fn is_memoryless(flow: &Flow<'_>, station: usize) -> bool {
     phase_type(flow, station).is_ok_and(|demand| demand.phases() == 1)
 }
 
@@ -190,7 +210,9 @@ pub(super) fn of_several_queues(flow: &Flow<'_>) -> Option<String> {
         (true, false) => in_sweep(&SEVERAL_QUEUES_ACCEPTED, largest),
         (true, true) => "documents at several queues beside losses are beyond the sweep".to_owned(),
     };
-    Some(format!("stations independent given the document, arrivals Poisson at each, {range}"))
+    Some(format!(
+        "stations independent given the document, waits scaled by the arrivals' dispersion, {range}"
+    ))
 }
 
 /// The thesis's fixed point of the throughput and Eq. 2.2 at a station, and mean value analysis at the others.

@@ -5,6 +5,7 @@
 
 mod approximation;
 mod bottleneck;
+mod dispersion;
 mod engset;
 mod exact;
 mod fixed_point;
@@ -37,13 +38,14 @@ const SOLVERS: &[Solver] = &[
     Solver {
         name: "exact-lps",
         basis: "exact M/PH/c/LPS-r at the lps stations and FIFO with several servers, with a capacity too, as far as \
-                arrivals are Poisson",
+                arrivals are Poisson; waits behind other stations by their departures' dispersion",
         run: exact::solve,
     },
     Solver {
         name: "open",
-        basis: "each station on its own under Poisson arrivals: exact for PS (at any speed v(n)) and delays, with a \
-                capacity too, for M/M/c/K and FIFO (Pollaczek-Khinchine), Eq. 2.2 for LPS, Allen-Cunneen for FIFO with several servers",
+        basis: "each station on its own, waits behind others by their departures' dispersion: exact under Poisson arrivals for PS (at \
+                any speed v(n)) and delays, with a capacity too, for M/M/c/K and FIFO (Pollaczek-Khinchine), Eq. 2.2 for \
+                LPS, Allen-Cunneen for FIFO with several servers",
         run: open::solve,
     },
     Solver {

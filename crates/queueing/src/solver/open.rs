@@ -1,7 +1,9 @@
-//! Open classes only: solves every station in isolation, under Poisson arrivals.
+//! Open classes only: solves every station in isolation, under Poisson arrivals; the wait is then scaled by what the
+//! departures before are instead.
 
 use super::Answer;
 use super::approximation::{Stations, of_open};
+use super::dispersion::{stretched, waiting_factors};
 use super::flow::{Flow, phase_type};
 use super::product_form::{finite_levels, open_limited, open_mean};
 use super::thinned::{self, StationMeans};
@@ -22,13 +24,14 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
         rates
     };
     let mut residences = vec![vec![0.0; flow.stations()]; flow.classes.len()];
-    for station in 0..flow.stations() {
-        let (wait, slope) = wait_and_slope(flow, station, &throughputs)?;
+    let factors = waiting_factors(flow, &vec![0.0; flow.stations()]);
+    for (station, &factor) in factors.iter().enumerate() {
+        let (wait, slope) = stretched(wait_and_slope(flow, station, &throughputs)?, factor);
         for (class, residence) in flow.classes.iter().zip(&mut residences) {
             residence[station] = class.visits[station] * wait + slope * class.demands[station];
         }
     }
-    Ok(flow.answer(&throughputs, &residences, &of_open(flow, Stations::Closed)))
+    Ok(flow.answer(&throughputs, &residences, &of_open(flow, Stations::Closed, &factors)))
 }
 
 /// The means of a station from the moments of its demand.

@@ -6,6 +6,7 @@
 //! such behind it). Losses and arrivals depend on each other where a route comes back, so both are iterated.
 
 use super::approximation::{Stations, of_open, words};
+use super::dispersion::{stretched, waiting_factors};
 use super::flow::{ClassFlow, Flow, Population};
 use super::{Answer, ClassAnswer, ClassLoss, PredictedTime, StationAnswer};
 use crate::named::Named;
@@ -34,13 +35,18 @@ pub(super) struct Thinned<'s> {
 /// Solves an open system with `means_of` for each station.
 pub(super) fn solve(flow: &Flow<'_>, means_of: MeansOf, stations: Stations) -> Result<Answer, String> {
     let thinned = thin(flow, means_of)?;
-    let means: Vec<StationMeans> =
-        (0..flow.stations()).map(|station| means_of(&thinned.flow, station)).collect::<Result<_, _>>()?;
+    let factors = waiting_factors(&thinned.flow, &thinned.losses);
+    let means_at = |(station, &factor): (usize, &f64)| -> Result<StationMeans, String> {
+        let found = means_of(&thinned.flow, station)?;
+        let (wait, slope) = stretched((found.wait, found.slope), factor);
+        Ok(StationMeans { loss: found.loss, wait, slope })
+    };
+    let means: Vec<StationMeans> = factors.iter().enumerate().map(means_at).collect::<Result<_, _>>()?;
     let class = |(index, model): (usize, &Class)| (model.name.clone(), thinned.class(index, model, &means));
     let station =
         |index: usize| (flow.system.stations[index].name.clone(), thinned.station(index, &means[index]));
     Ok(Answer {
-        means: words(&of_open(&thinned.flow, stations)),
+        means: words(&of_open(&thinned.flow, stations, &factors)),
         percentiles: "not asked for".to_owned(),
         percentiles_relative_error: None,
         classes: Named(flow.system.classes.iter().enumerate().map(class).collect()),

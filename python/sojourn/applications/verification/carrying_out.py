@@ -95,7 +95,9 @@ def measure(carrying: Carrying, planned: Planned, change: VerifiedChange) -> Non
 
 def in_words(change: VerifiedChange) -> str:
     """The prediction beside the measurement."""
-    told = "not predicted" if change.predicted is None else f"predicted {format.rate(change.predicted.estimate)}"
+    told = f"predicted {format.rate(change.predicted.estimate)}" if change.predicted is not None else "not predicted"
+    if change.not_predicted_because is not None:
+        told += f" ({change.not_predicted_because})"
     if change.measured is None:
         return f"{told}, not measured: {change.not_measured_because or 'not begun'}"
     bound = "at least " if change.is_lower_bound else ""

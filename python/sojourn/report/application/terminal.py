@@ -99,9 +99,13 @@ def demand_table(summary: ApplicationSummary) -> Table:
             if demand is None:
                 cells.append("")
             elif not demand.identifiable:
-                cells.append(f"? (≤ {demand.seconds.high * 1e3:.2g})")
+                cells.append(f"? (≤ {_milliseconds(demand.seconds.high)})")
             else:
-                low, high = demand.seconds.low * 1e3, demand.seconds.high * 1e3
-                cells.append(f"{demand.seconds.estimate * 1e3:.2g} ({low:.2g}–{high:.2g})")
+                low, high = _milliseconds(demand.seconds.low), _milliseconds(demand.seconds.high)
+                cells.append(f"{_milliseconds(demand.seconds.estimate)} ({low}–{high})")
         table.add_row(endpoint.name, *cells)
     return table
+
+
+def _milliseconds(seconds: float) -> str:
+    return format.number(seconds * 1e3, 2)

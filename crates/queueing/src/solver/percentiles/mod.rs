@@ -1,7 +1,7 @@
 //! Percentiles of the end-to-end response time of open classes.
 //!
-//! Given the size of its document, a job's times at the stations of its route are taken as independent, and arrivals
-//! at each station as Poisson. Where every time but for its demand is independent of the document (`sums`), their sum is
+//! Given the size of its document, a job's times at the stations of its route are taken as independent, and waits as
+//! those of Poisson arrivals, scaled by what the departures before are instead. Where every time but for its demand is independent of the document (`sums`), their sum is
 //! bounded on a lattice for any law, and exact if the job queues once. Processor sharing stretches the demand: its law is
 //! approximated, given the demand (`processor_sharing`), and where that is of the document, the sum found by transforms (`journey`).
 //! A document that is large at every station is accounted for; a burst that fills two queues at once is not. Where full
@@ -20,6 +20,7 @@ use crate::lattice::{Between, POINTS_MAX, TOLERANCE};
 use crate::system::Class;
 
 use super::approximation::of_several_queues;
+use super::dispersion::waiting_factors;
 use super::exact;
 use super::flow::Flow;
 use super::thinned::thin;
@@ -50,17 +51,18 @@ pub(super) fn of(flow: &Flow<'_>) -> Result<Percentiles, String> {
     }
     if flow.never_full().is_ok() {
         flow.stable()?;
-        return of_classes(flow, &flow.system.classes);
+        return of_classes(flow, &flow.system.classes, &vec![0.0; flow.stations()]);
     }
     let thinned = thin(flow, exact::station_means)?;
     let classes: Vec<Class> = flow.system.classes.iter().map(|class| thinned.finishing(class)).collect();
-    of_classes(&thinned.flow, &classes)
+    of_classes(&thinned.flow, &classes, &thinned.losses)
 }
 
 /// Of the classes of a flow, whose routes have the probabilities of the jobs that finish.
-fn of_classes<'c>(flow: &Flow<'_>, classes: &'c [Class]) -> Result<Percentiles, String> {
-    let times: Vec<StationTime> =
-        (0..flow.stations()).map(|station| StationTime::of(flow, station)).collect::<Result<_, _>>()?;
+fn of_classes<'c>(flow: &Flow<'_>, classes: &'c [Class], losses: &[f64]) -> Result<Percentiles, String> {
+    let factors = waiting_factors(flow, losses);
+    let time = |(station, &factor): (usize, &f64)| StationTime::of(flow, station, factor);
+    let times: Vec<StationTime> = factors.iter().enumerate().map(time).collect::<Result<_, _>>()?;
     let approximations = approximations(flow, &times);
     let tolerance = if approximations.is_empty() { TOLERANCE } else { TOLERANCE_APPROXIMATE };
     let sharing = processor_sharing::Tables::of(flow, &times);

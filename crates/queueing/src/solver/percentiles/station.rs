@@ -35,18 +35,37 @@ const SHARING_IN_SWEEP: &str = "p50 to p95 off by at most 5 %, p99 by 10 %, p99.
 pub(super) enum StationTime {
     /// The time is the demand alone; also an unused station.
     Delay,
-    /// A wait by Pollaczek and Khinchine, then the demand.
-    Fifo { utilisation: f64, demand: Distribution, demands: Transform },
+    /// A wait by Pollaczek and Khinchine, longer by `stretch`, then the demand.
+    Fifo { utilisation: f64, demand: Distribution, demands: Transform, stretch: f64 },
     /// A wait with this probability, exponential at this rate, then the demand.
     ExponentialWait { waiting: f64, rate: f64, approximated: Option<Scv> },
-    /// M/G/1 processor sharing, by its first two moments given the demand.
-    Sharing { arrival_rate: f64, idle: f64, wait_rate: f64 },
-    /// The exact distribution; it does not depend on the document.
-    Exact { response_time: ResponseDistribution, approximated: Option<Scv>, rate: f64 },
+    /// M/G/1 processor sharing, by its first two moments given the demand; the delay by others is longer by `stretch`.
+    Sharing { arrival_rate: f64, idle: f64, wait_rate: f64, stretch: f64 },
+    /// The exact distribution, longer by `stretch`; it does not depend on the document. `rate` is its mean over the demand's.
+    Exact { response_time: ResponseDistribution, approximated: Option<Scv>, rate: f64, stretch: f64 },
 }
 
 impl StationTime {
-    pub(super) fn of(flow: &Flow<'_>, station: usize) -> Result<Self, String> {
+    /// Under arrivals that lengthen the mean wait of Poisson arrivals by this factor.
+    pub(super) fn of(flow: &Flow<'_>, station: usize, factor: f64) -> Result<Self, String> {
+        Ok(Self::under_poisson(flow, station)?.stretched(factor))
+    }
+
+    fn stretched(mut self, factor: f64) -> Self {
+        match &mut self {
+            Self::Delay => {}
+            Self::Fifo { stretch, .. } | Self::Sharing { stretch, .. } => *stretch = factor,
+            Self::ExponentialWait { rate, .. } => *rate /= factor,
+            Self::Exact { rate, stretch, .. } => {
+                let stretched = 1.0 + (*rate - 1.0) * factor;
+                *stretch = stretched / *rate;
+                *rate = stretched;
+            }
+        }
+        self
+    }
+
+    fn under_poisson(flow: &Flow<'_>, station: usize) -> Result<Self, String> {
         let (model, throughputs) = (&flow.system.stations[station], flow.nominal_mix());
         let (rate, mean, second) = flow.arrivals(station, &throughputs);
         if rate == 0.0 || mean == 0.0 || model.discipline == Discipline::Is {
@@ -122,7 +141,8 @@ impl StationTime {
         let memoryless = phases.as_ref().is_ok_and(|demand| demand.phases() == 1);
         if model.servers == 1 && !memoryless {
             let demand = demand_of_arrivals(flow, station, rate);
-            return Ok(Self::Fifo { utilisation: rate * mean, demands: Transform::of(&demand), demand });
+            let demands = Transform::of(&demand);
+            return Ok(Self::Fifo { utilisation: rate * mean, demands, demand, stretch: 1.0 });
         }
         if let Ok(phases) = phases
             && !memoryless
@@ -142,7 +162,7 @@ impl StationTime {
 
     fn exact(solved: &ExactLps, approximated: Option<Scv>, mean: f64) -> Result<Self, ExactError> {
         let rate = solved.mean_response_time() / mean;
-        Ok(Self::Exact { response_time: solved.distribution()?, approximated, rate })
+        Ok(Self::Exact { response_time: solved.distribution()?, approximated, rate, stretch: 1.0 })
     }
 
     /// Processor sharing of several servers, as limited sharing with as many places as are ever needed.
@@ -157,7 +177,7 @@ impl StationTime {
         let rho = arrival_rate * mean;
         // P(W > y) of the FIFO wait ≈ ρ exp(−y ρ/E[W]): its value at 0 and its integral are right.
         let wait = arrival_rate * second / (2.0 * (1.0 - rho));
-        Self::Sharing { arrival_rate, idle: 1.0 - rho, wait_rate: rho / wait }
+        Self::Sharing { arrival_rate, idle: 1.0 - rho, wait_rate: rho / wait, stretch: 1.0 }
     }
 
     /// The approximation in words, with the range of its errors; `None` if exact.
@@ -187,11 +207,12 @@ impl StationTime {
     pub(super) fn mean(&self, demand: f64) -> f64 {
         match self {
             Self::Delay => demand,
-            Self::Fifo { utilisation, demand: all, .. } => {
-                demand + all.second_moment() / (2.0 * all.mean()) * utilisation / (1.0 - utilisation)
+            Self::Fifo { utilisation, demand: all, stretch, .. } => {
+                let residual = all.second_moment() / (2.0 * all.mean());
+                demand + stretch * residual * utilisation / (1.0 - utilisation)
             }
             Self::ExponentialWait { waiting, rate, .. } => demand + waiting / rate,
-            Self::Sharing { idle, .. } => demand / idle,
+            Self::Sharing { idle, stretch, .. } => demand + stretch * demand * (1.0 - idle) / idle,
             Self::Exact { rate, .. } => demand * rate,
         }
     }
@@ -205,17 +226,17 @@ impl StationTime {
     pub(super) fn wait(&self) -> Option<Part<'_>> {
         match self {
             Self::Delay | Self::Sharing { .. } => None,
-            Self::Fifo { utilisation, demand, .. } => {
-                let mean = demand.mean();
-                let survival = Box::new(move |t: f64| demand.excess(t) / mean);
+            Self::Fifo { utilisation, demand, stretch, .. } => {
+                let (mean, stretch) = (demand.mean(), *stretch);
+                let survival = Box::new(move |t: f64| demand.excess(t / stretch) / mean);
                 Some(Part::geometric(survival, *utilisation))
             }
             Self::ExponentialWait { waiting, rate, .. } => {
                 let survival = Box::new(move |t: f64| waiting * (-rate * t).exp());
                 Some(Part::time(survival, 0.0))
             }
-            Self::Exact { response_time, .. } => {
-                let survival = Box::new(|t: f64| response_time.survival(t));
+            Self::Exact { response_time, stretch, .. } => {
+                let survival = Box::new(move |t: f64| response_time.survival(t / stretch));
                 Some(Part::time(survival, response_time.error_bound()))
             }
         }
@@ -225,14 +246,15 @@ impl StationTime {
     pub(super) fn wait_transform(&self, s: Complex) -> Complex {
         match self {
             Self::Delay | Self::Sharing { .. } => Complex::ONE,
-            Self::Fifo { utilisation, demand, demands } => {
+            Self::Fifo { utilisation, demand, demands, stretch } => {
+                let s = s * *stretch;
                 let residual = (Complex::ONE - demands.at(s)) / (s * demand.mean());
                 Complex::from(1.0 - utilisation) / (Complex::ONE - residual * *utilisation)
             }
             Self::ExponentialWait { waiting, rate, .. } => {
                 Complex::from(1.0 - waiting) + Complex::from(waiting * rate) / (Complex::from(*rate) + s)
             }
-            Self::Exact { response_time, .. } => response_time.transform(s),
+            Self::Exact { response_time, stretch, .. } => response_time.transform(s * *stretch),
         }
     }
 
@@ -244,8 +266,8 @@ impl StationTime {
     /// Precomputes what depends on the job's demand but not on the transform's argument.
     pub(super) fn given(&self, demand: f64) -> Given {
         let delayed = match self {
-            Self::Sharing { arrival_rate, idle, wait_rate } => {
-                Delayed::by_others(demand, *arrival_rate, *idle, *wait_rate)
+            Self::Sharing { arrival_rate, idle, wait_rate, stretch } => {
+                Delayed::by_others(demand, *arrival_rate, *idle, *wait_rate, *stretch)
             }
             _ => None,
         };
@@ -291,7 +313,7 @@ struct Delayed {
 
 impl Delayed {
     /// The delay by other jobs; `None` for a job without demand.
-    fn by_others(demand: f64, arrival_rate: f64, idle: f64, wait_rate: f64) -> Option<Self> {
+    fn by_others(demand: f64, arrival_rate: f64, idle: f64, wait_rate: f64, stretch: f64) -> Option<Self> {
         let (rho, decay) = (1.0 - idle, wait_rate * demand);
         let mean = demand * rho / idle;
         // (e⁻ᵈ − 1 + d)/d² without cancellation for small d.
@@ -302,7 +324,7 @@ impl Delayed {
         let delayed = mean / (1.0 - alone);
         let spread = (variance + mean * mean) / (1.0 - alone) - delayed * delayed;
         let scale = if spread > 1e-12 * delayed * delayed { spread / delayed } else { 0.0 };
-        (demand > 0.0).then_some(Self { alone, mean: delayed, scale })
+        (demand > 0.0).then_some(Self { alone, mean: stretch * delayed, scale: stretch * scale })
     }
 
     fn survival(&self, time: f64) -> f64 {

@@ -49,7 +49,8 @@ impl<'s> Sums<'s> {
         let routes: Vec<&Route> = class.routes.iter().filter(|route| route.probability > 0.0).collect();
         if let [route] = routes[..]
             && let [visit] = &route.visits[..]
-            && let StationTime::Exact { response_time, .. } = &times[visit.station]
+            && let StationTime::Exact { response_time, stretch, .. } = &times[visit.station]
+            && *stretch == 1.0
         {
             let between = |p: &f64| response_time.between(*p).plus(class.latency);
             return Some(PROBABILITIES.iter().map(between).collect());
