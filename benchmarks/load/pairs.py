@@ -40,6 +40,7 @@ FACTORS = (1.1, 1.25, 1.5, 2.0, 4.0)
 FOUND = ("mean", "p99")
 """The metrics whose differences are looked for."""
 FAR = 20
+ARCHITECTURE = "amped"
 OTHERS = "others.json"
 SOJOURN = Path(sys.executable).parent / "sojourn"
 
@@ -121,7 +122,7 @@ def measured(place: Path, site: Path, clients: int, seconds: float) -> LoadResul
     if not folder.is_load_run(place):
         cores, before = machine.two_cores(), (_busy_seconds(), _own_seconds(), time.monotonic())
         with tempfile.TemporaryDirectory(prefix="sojourn-pairs-") as work:
-            launch = Launch(site, Path(work), cores.server, "", False)
+            launch = Launch(site, Path(work), cores.server, ARCHITECTURE)
             with find("sojourn").start(launch) as server:
                 words = [str(SOJOURN), "load", f"{server.url}/500B", "--clients", str(clients)]
                 words += ["--duration", f"{seconds:g}s", "--output", str(place)]

@@ -117,11 +117,12 @@ def _model(summary: ApplicationSummary, found: Fitted, shares: Mapping[str, floa
     judged = {what: len(each) for what, each in fitting.errors(held_out).items()}
     believed = bool(errors) and all(errors.get(what, 1.0) <= limit for what, limit in fitting.ERRORS_MAX.items())
     if not believed:
-        parts = [
-            f"{what} {errors[what]:.0%}" if what in errors else f"{what} {fitting.not_judged_because(held_out, what)}"
-            for what in fitting.ERRORS_MAX
-        ]
-        said = ", ".join(parts) if held_out else "it could not be tried"
+        told: dict[str, list[str]] = {}
+        for what in fitting.ERRORS_MAX:
+            error = f"{errors[what]:.0%}" if what in errors else fitting.not_judged_because(held_out, what)
+            told.setdefault(error, []).append(what)
+        parts = [f"{' and '.join(figures)} {error}" for error, figures in told.items()]
+        said = "; ".join(parts) if held_out else "it could not be tried"
         summary.warnings.append(
             f"The model's response times are not believed (errors on loads it did not see: {said})."
         )

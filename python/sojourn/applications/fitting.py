@@ -336,7 +336,7 @@ def not_judged_because(figures: Sequence[HeldOutFigure], what: str) -> str:
     figure = "per_second" if what == "throughput" else f"{what}_seconds"
     told = [each for each in figures if getattr(each, f"predicted_{figure}") is not None]
     if not told:
-        return "not predicted, as the model takes less than these loads"
+        return "not predicted, as the model cannot take these loads beside the other programs"
     if all(getattr(each, f"measured_{figure}") is None for each in told):
         return "not measured"
     return "measured too roughly"

@@ -70,12 +70,23 @@ class Table:
         """A column of positive numbers; shape (rows,)."""
         return self.numbers(name, 0.0, inclusive=False)
 
+    def _first_of_none(self, name: str) -> str:
+        """The first value that is no number, for a message."""
+        numbers = self.frame[name].cast(polars.Float64, strict=False)
+        for row, (value, number) in enumerate(zip(self.frame[name], numbers, strict=True), 1):
+            if value is not None and number is None:
+                return f": row {row} has {value!r}"
+        return ""
+
     def numbers(self, name: str, least: float, inclusive: bool = True) -> FloatArray:
         """A column of finite numbers from `least` on; shape (rows,)."""
         try:
             values = self.frame[name].cast(polars.Float64, strict=True).to_numpy()
         except polars.exceptions.PolarsError as error:
-            raise CouldNotRun(f"{self.path}: column {name} is not of numbers") from error
+            raise CouldNotRun(
+                f"{self.path}: column {name} is not of numbers{self._first_of_none(name)}",
+                "write every value in the unit of the column's name, without unit or thousands separator",
+            ) from error
         enough = (values >= least) if inclusive else (values > least)
         good = enough & (np.abs(values) <= NUMBER_MAX) & ((values == 0) | (np.abs(values) >= POSITIVE_MIN))
         if not good.all():

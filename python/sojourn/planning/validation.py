@@ -10,7 +10,10 @@ from sojourn.planning.target import Metric
 from sojourn.queueing.system_file import measured_range
 from sojourn.text import format
 
-OF_ALL = "every figure: the file does not say at which rates this system was measured (files of sojourn fit do)"
+OF_ALL = (
+    "every figure: the file does not say at which rates this system was measured "
+    "(what sojourn fit makes of load runs does)"
+)
 
 
 def never_validated(

@@ -16,16 +16,18 @@ pub(super) type InSweep = (f64, i32, i32);
 
 /// The errors of the mean time at a station whose arrivals are departures of FIFO and LPS stations, by the largest C² of
 /// demand there: utilisations 0.3 to 0.9, one to sixteen servers, r 2 to 16.
-const DEPARTURES: [InSweep; 3] = [(1.0, -15, 70), (4.0, -40, 70), (25.0, -80, 70)];
+const DEPARTURES: [InSweep; 3] = [(1.0, -10, 45), (4.0, -35, 35), (25.0, -50, 90)];
 /// The same where they change the wait by at most `NEARLY_POISSON`.
-const NEARLY_POISSON_DEPARTURES: [InSweep; 3] = [(1.0, -15, 70), (4.0, -40, 70), (25.0, -80, 70)];
+const NEARLY_POISSON_DEPARTURES: [InSweep; 3] = [(1.0, -10, 30), (4.0, -25, 30), (25.0, -30, 45)];
 const NEARLY_POISSON: f64 = 0.05;
 /// The same where jobs come back to the station: twice through all.
-const RETURNING: [InSweep; 3] = [(1.0, -15, 70), (4.0, -40, 70), (25.0, -80, 70)];
+const RETURNING: [InSweep; 3] = [(1.0, -15, 80), (4.0, -35, 80), (25.0, -40, 75)];
 /// The same behind stations that turn jobs away; K 1 to 56, offered 0.3 to 1.5 times what they serve.
 const ACCEPTED: [InSweep; 3] = [(1.0, -5, 125), (4.0, -50, 40), (25.0, -75, 30)];
 /// The errors of p50 to p99.9 where a job queues more than once, by the largest C² of demand at a queue.
-const SEVERAL_QUEUES: [InSweep; 3] = [(1.0, -35, 60), (4.0, -50, 60), (25.0, -75, 60)];
+const SEVERAL_QUEUES: [InSweep; 3] = [(1.0, -20, 40), (4.0, -30, 40), (25.0, -40, 60)];
+/// The same where jobs come back to a queue.
+const SEVERAL_QUEUES_RETURNING: [InSweep; 3] = [(1.0, -35, 60), (4.0, -50, 100), (25.0, -50, 200)];
 /// The same where the document's size makes the demand at more than one queue: large documents hold up the same jobs twice.
 const SEVERAL_QUEUES_BY_SIZE: [InSweep; 3] = [(1.0, -70, 85), (4.0, -85, 70), (25.0, -90, 70)];
 /// The same behind stations that turn jobs away, of independent demands.
@@ -120,9 +122,7 @@ fn of_departures(flow: &Flow<'_>, station: usize, factor: f64, scv: f64) -> Stri
     if model.capacity.is_some() {
         return "arrivals taken as Poisson, error not known at a station with a capacity".to_owned();
     }
-    let visits = |route: &Route| route.visits.iter().filter(|visit| visit.station == station).count();
-    let returns = flow.system.classes.iter().flat_map(|class| &class.routes).any(|route| visits(route) > 1);
-    let found = if returns {
+    let found = if returns(flow, station) {
         &RETURNING
     } else if (factor - 1.0).abs() <= NEARLY_POISSON {
         &NEARLY_POISSON_DEPARTURES
@@ -130,6 +130,12 @@ fn of_departures(flow: &Flow<'_>, station: usize, factor: f64, scv: f64) -> Stri
         &DEPARTURES
     };
     format!("arrivals by their dispersion, mean {}", in_sweep(found, scv))
+}
+
+/// Returns true if a job visits the station more than once.
+fn returns(flow: &Flow<'_>, station: usize) -> bool {
+    let visits = |route: &Route| route.visits.iter().filter(|visit| visit.station == station).count();
+    flow.system.classes.iter().flat_map(|class| &class.routes).any(|route| visits(route) > 1)
 }
 
 fn several_servers(servers: u32, offered: f64, scv: f64) -> String {
@@ -204,7 +210,9 @@ pub(super) fn of_several_queues(flow: &Flow<'_>) -> Option<String> {
         route.visits.iter().filter(by_size).count() > 1
     };
     let sized = flow.system.classes.iter().flat_map(|class| &class.routes).any(sized);
+    let returning = several.iter().any(|&station| returns(flow, station));
     let range = match (turns_away, sized) {
+        (false, false) if returning => in_sweep(&SEVERAL_QUEUES_RETURNING, largest),
         (false, false) => in_sweep(&SEVERAL_QUEUES, largest),
         (false, true) => in_sweep(&SEVERAL_QUEUES_BY_SIZE, largest),
         (true, false) => in_sweep(&SEVERAL_QUEUES_ACCEPTED, largest),

@@ -12,6 +12,7 @@ from sojourn.applications.diagnosis import in_words
 from sojourn.applications.summary import ApplicationSummary
 from sojourn.applications.verdicts import objective_in_words, rates
 from sojourn.applications.verification.carrying_out import in_words as verified_in_words
+from sojourn.results.records import Interval
 from sojourn.text import format
 
 
@@ -55,7 +56,9 @@ def sentences(summary: ApplicationSummary) -> list[str]:
         bound = "at least " if summary.knee.is_lower_bound else ""
         said.append(f"capacity:   {bound}{rates(summary.knee.requests_per_second)} requests/s of this mix")
         if summary.knee.users is not None:
-            said.append(f"            as many as {bound}{rates(summary.knee.users)} users make with their think times")
+            said.append(
+                f"            as many as {bound}{_people(summary.knee.users)} users make with their think times"
+            )
         if summary.peak_requests_per_second is not None:
             said.append(f"            the log's busiest minute: {format.rate(summary.peak_requests_per_second)}")
     if summary.bottleneck is not None:
@@ -105,6 +108,13 @@ def demand_table(summary: ApplicationSummary) -> Table:
                 cells.append(f"{_milliseconds(demand.seconds.estimate)} ({low}–{high})")
         table.add_row(endpoint.name, *cells)
     return table
+
+
+def _people(interval: Interval) -> str:
+    """A number of users with its interval."""
+    if interval.low == interval.high:
+        return format.count(interval.estimate)
+    return f"{format.count(interval.estimate)} ({format.count(interval.low)} to {format.count(interval.high)})"
 
 
 def _milliseconds(seconds: float) -> str:
