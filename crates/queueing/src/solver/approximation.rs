@@ -25,9 +25,9 @@ const RETURNING: [InSweep; 3] = [(1.0, -15, 80), (4.0, -35, 80), (25.0, -40, 75)
 /// The same behind stations that turn jobs away; K 1 to 56, offered 0.3 to 1.5 times what they serve.
 const ACCEPTED: [InSweep; 3] = [(1.0, -5, 125), (4.0, -50, 40), (25.0, -75, 30)];
 /// The errors of p50 to p99.9 where a job queues more than once, by the largest C² of demand at a queue.
-const SEVERAL_QUEUES: [InSweep; 3] = [(1.0, -20, 40), (4.0, -30, 40), (25.0, -40, 60)];
+const SEVERAL_QUEUES: [InSweep; 3] = [(1.0, -20, 40), (4.0, -30, 40), (25.0, -65, 65)];
 /// The same where jobs come back to a queue.
-const SEVERAL_QUEUES_RETURNING: [InSweep; 3] = [(1.0, -35, 60), (4.0, -50, 100), (25.0, -50, 200)];
+const SEVERAL_QUEUES_RETURNING: [InSweep; 3] = [(1.0, -40, 60), (4.0, -55, 100), (25.0, -50, 200)];
 /// The same where the document's size makes the demand at more than one queue: large documents hold up the same jobs twice.
 const SEVERAL_QUEUES_BY_SIZE: [InSweep; 3] = [(1.0, -70, 85), (4.0, -85, 70), (25.0, -90, 70)];
 /// The same behind stations that turn jobs away, of independent demands.
