@@ -16,9 +16,9 @@ pub(super) type InSweep = (f64, i32, i32);
 
 /// The errors of the mean time at a station whose arrivals are departures of FIFO and LPS stations, by the largest C² of
 /// demand there: utilisations 0.3 to 0.9, one to sixteen servers, r 2 to 16.
-const DEPARTURES: [InSweep; 3] = [(1.0, -10, 45), (4.0, -35, 35), (25.0, -50, 90)];
+const DEPARTURES: [InSweep; 3] = [(1.0, -10, 45), (4.0, -35, 35), (25.0, -65, 90)];
 /// The same where they change the wait by at most `NEARLY_POISSON`.
-const NEARLY_POISSON_DEPARTURES: [InSweep; 3] = [(1.0, -10, 30), (4.0, -25, 30), (25.0, -30, 45)];
+const NEARLY_POISSON_DEPARTURES: [InSweep; 3] = [(1.0, -15, 30), (4.0, -25, 30), (25.0, -35, 45)];
 const NEARLY_POISSON: f64 = 0.05;
 /// The same where jobs come back to the station: twice through all.
 const RETURNING: [InSweep; 3] = [(1.0, -15, 80), (4.0, -35, 80), (25.0, -40, 75)];

@@ -29,7 +29,7 @@ const POINTS: usize = 256;
 const FIRST: f64 = 1e-3;
 /// Rounds beyond the number of stations, for routes that return.
 const ROUNDS_MORE: usize = 20;
-const TOLERANCE: f64 = 1e-6;
+const TOLERANCE: f64 = 1e-4;
 /// A smaller excess of the dispersion is rounding.
 const EXCESS_MIN: f64 = 1e-9;
 /// The dispersion of a renewal process is half-way to its limit after (1 + C²) times this many mean demands. For
