@@ -100,6 +100,8 @@ def _deviations(throughputs: FloatArray, busy: FloatArray, seconds: FloatArray) 
     The CPU time of random requests varies by the square of their demands, taken as exponential: a few long ones vary by
     more than many short ones that use as many cores. What the demands are is found in rounds.
     """
+    from scipy.optimize import nnls
+
     design = np.column_stack([throughputs, np.ones(len(busy))])
     fixed = SCATTER_CORES**2 + (SCATTER_FRACTION * busy) ** 2
     variances = fixed + busy * float(busy.sum() / max(throughputs.sum(), 1e-9)) / seconds
