@@ -7,7 +7,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo demo-app test quick peers bench-applications bench-assess bench-server bench-proxy bench-dynamic bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-import bench-studies clean
+.PHONY: demo demo-app docs test quick peers bench-applications bench-assess bench-server bench-proxy bench-dynamic bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-import bench-studies clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
@@ -16,6 +16,10 @@ demo: $(INSTALLED)
 ## demo-app: start the example application, make it a log, and assess it where it runs
 demo-app: $(INSTALLED) peers
 	benchmarks/applications/bench --demo
+
+## docs: the documentation as a site, in build/site; fails for a broken link
+docs:
+	scripts/docs $(PYTHON)
 
 ## test: all checks: format, lints, types, Rust tests, Python tests, end to end
 test: $(DEVELOPED) peers

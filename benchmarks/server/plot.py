@@ -45,8 +45,7 @@ def charts(tables: Tables, measured: Sequence[Table]) -> list[Chart]:
 
 
 def _is_plain(condition: Condition) -> bool:
-    is_usual = condition.connection == "keep-alive" and condition.protocol == "http"
-    return is_usual and not condition.access_log and not condition.idle
+    return condition.connection == "keep-alive" and not condition.access_log and not condition.idle
 
 
 def _looks(tables: Tables) -> list[_Look]:

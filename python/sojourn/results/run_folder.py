@@ -18,7 +18,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.results import writing
 
 if TYPE_CHECKING:
-    import polars  # It takes as long to import as everything else of most commands.
+    import polars
 
 
 class RunFolder:

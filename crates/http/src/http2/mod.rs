@@ -11,7 +11,6 @@
 mod connection;
 mod fields;
 pub mod frame;
-mod head_cache;
 pub mod hpack;
 mod huffman;
 mod priority;
@@ -22,7 +21,6 @@ mod tests;
 
 pub use connection::{Connection, Event, Limits};
 pub use fields::Section;
-pub use head_cache::HeadCache;
 pub use priority::Priority;
 pub use sending::SentHead;
 

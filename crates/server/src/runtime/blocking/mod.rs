@@ -10,7 +10,6 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sojourn_cgi::Ends;
-use sojourn_http::http2::HeadCache;
 
 use crate::access_log::AccessLog;
 use crate::clock::Clock;
@@ -42,7 +41,6 @@ pub struct Service<'a> {
 
 struct State {
     handler: Box<dyn Handler>,
-    heads: HeadCache,
     served: Served,
     slot: Slot,
 }
@@ -66,8 +64,7 @@ impl<'a> Service<'a> {
     }
 
     fn new(site: &'a Site, slot: Slot, log: Option<AccessLog>, is_child: bool) -> io::Result<Service<'a>> {
-        let state =
-            State { handler: site.handler()?, heads: HeadCache::default(), served: Served::default(), slot };
+        let state = State { handler: site.handler()?, served: Served::default(), slot };
         Ok(Service { site, log, is_child, state: Mutex::new(state) })
     }
 
@@ -140,7 +137,6 @@ impl<'a> Service<'a> {
     ) -> Context<'b> {
         let shared = Shared {
             pool,
-            heads: &mut state.heads,
             served: &mut state.served,
             clock,
             send_path: &self.site.send_path,

@@ -1,0 +1,115 @@
+"""What documents say to type can be typed: commands, options and files exist, and tutorials run from start to end."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sojourn.commands.app import app, register
+from sojourn.commands.command_table import commands, flattened
+from sojourn.engine import description
+from tests.conftest import REPOSITORY, SOJOURN
+from tests.document_commands import as_script, blocks, command_lines, first_difference
+
+PAGES = sorted([*(REPOSITORY / "docs").rglob("*.md"), *REPOSITORY.glob("*.md"), *REPOSITORY.glob("examples/*/*.md")])
+TRIED = sorted([*(REPOSITORY / "docs/tutorials").glob("*.md"), *(REPOSITORY / "docs/how-to").glob("*.md")])
+SLOW = [page for page in TRIED if any("slow" in block.words for block in blocks(page))]
+BESIDE = ("studies", "examples")
+"""What a reader's working directory has of ours: pages say to begin in the checkout."""
+
+
+def _known() -> dict[str, set[str]]:
+    """The options of every command, by its words."""
+    register(None)
+    found = {
+        f"sojourn {each.name}": {name for option in each.options for name in option.names}
+        for each in flattened(commands(app))
+    }
+    for each in description.description().commands:
+        options = {name for option in each.options for name in (f"--{option.name}", f"-{option.short}")}
+        found.setdefault(f"sojourn-engine {each.name}", set()).update(options)
+    # What follows the command's own name is of its default kind.
+    found["sojourn plan"] = found["sojourn plan system"]
+    return found
+
+
+KNOWN = _known()
+TARGETS = set(re.findall(r"^([a-z][a-z-]*):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
+
+
+def _wrong_words(words: list[str]) -> Iterator[str]:
+    program, *rest = words
+    if program == "make":
+        yield from (f"make {word}" for word in rest if word.islower() and word not in TARGETS)
+    elif "/" in program:
+        yield from () if (REPOSITORY / program).exists() else (program,)
+    elif rest and rest[0] not in ("--version", "--help", "COMMAND"):
+        name = next((name for n in (2, 1) if (name := " ".join([program, *rest[:n]])) in KNOWN), None)
+        if name is None:
+            yield f"{program} {rest[0]}"
+            return
+        # Behind `--` is the command of somebody else.
+        ours = rest[: rest.index("--")] if "--" in rest else rest
+        named = {word.partition("=")[0] for word in ours if re.match(r"--?[a-z]", word)}
+        yield from (f"{name} {word}" for word in sorted(named - KNOWN[name]))
+    files = (word for word in rest if re.match(r"(studies|examples|benchmarks)/[\w/.-]+$", word))
+    yield from (word for word in files if not (REPOSITORY / word).exists())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_what_a_document_says_to_type_exists(page: Path) -> None:
+    wrong = [f"line {line}: {word}" for line, words in command_lines(page) for word in _wrong_words(words)]
+    assert wrong == []
+
+
+def test_words_are_looked_up() -> None:
+    assert sum(len(list(command_lines(page))) for page in PAGES) > 100
+    for line in (
+        "sojourn lode http://h/",
+        "sojourn load http://h/ --clientz 3",
+        "make demmo",
+        "sojourn plan studies/none.toml",
+    ):
+        assert list(_wrong_words(line.split())), line
+    assert list(_wrong_words(["sojourn", "link", "--rate", "1Mbit/s", "--", "other", "--none"])) == []
+
+
+def _try(page: Path, folder: Path, *, slow: bool) -> None:
+    done = as_script(page, slow=slow)
+    for name in BESIDE:
+        (folder / name).symlink_to(REPOSITORY / name)
+    for name, text in done.files.items():
+        (folder / name).write_text(text)
+    environment = {**os.environ, "PATH": f"{SOJOURN.parent}:{os.environ['PATH']}", "COLUMNS": "80"}
+    ran = subprocess.run(
+        ["bash", "-c", done.script], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    if ran.returncode != 0:
+        number = int((folder / "reached").read_text())
+        command = done.commands[number]
+        printed = (folder / f"out.{number}").read_text()
+        pytest.fail(
+            f"{page.name}, line {command.line}: exit code {ran.returncode}\n$ {command.text}\n{printed}{ran.stderr}"
+        )
+    for number in sorted(done.exact):
+        command, printed = done.commands[number], (folder / f"out.{number}").read_text()
+        missing = first_difference(command.shown, printed)
+        assert missing is None, (
+            f"{page.name}, line {command.line}: not printed: {missing!r}\n$ {command.text}\n{printed}"
+        )
+
+
+@pytest.mark.parametrize("page", TRIED, ids=lambda page: page.stem)
+def test_a_tutorial_runs(page: Path, tmp_path: Path) -> None:
+    _try(page, tmp_path, slow=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", SLOW, ids=lambda page: page.stem)
+def test_a_tutorial_runs_whole(page: Path, tmp_path: Path) -> None:
+    _try(page, tmp_path, slow=True)
