@@ -61,6 +61,21 @@ def wait_until_begun(process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
+def wait_for_steps(process: subprocess.Popen[str], output: Path, steps: int) -> None:
+    """Waits until the assessment of an application has measured this many steps.
+
+    Its scenario is written for each, and before them for trying the requests out.
+    """
+    scenario, until = output / "targets" / "scenario.json", time.monotonic() + 120
+    begun: set[int] = set()
+    while len(begun) < steps + 2:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until, begun
+        if scenario.exists():
+            begun.add(scenario.stat().st_mtime_ns)
+        time.sleep(0.05)
+
+
 @pytest.fixture(scope="session")
 def example_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example log of `make demo`."""

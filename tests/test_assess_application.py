@@ -1,67 +1,20 @@
-"""`sojourn assess LOG --target URL` on the example application: answer, exit codes, and a database that dies."""
+"""`sojourn assess LOG --target URL` on the example application: the answer and the exit codes."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import socket
-import subprocess
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from tests.conftest import SOJOURN, run
-from tests.login_scenario import login_scenario
-from tests.shop import PROGRAM, needs_shop, running, shop
+from tests.assessed_shop import login, status, words
+from tests.conftest import run
+from tests.shop import PROGRAM, needs_shop
 
 pytestmark = [needs_shop, pytest.mark.slow, pytest.mark.alone]
-
-
-@pytest.fixture(scope="module")
-def status() -> Iterator[dict[str, Any]]:
-    with running("--set", "products=100") as known:
-        made = shop("traffic", known["folder"], "--users", "8", "--seconds", "4")
-        assert made.returncode == 0, made.stderr
-        # What loads the shop is logged, too.
-        log = known["folder"] / "users.log"
-        log.write_bytes(Path(known["access_log"]).read_bytes())
-        yield {**known, "log": str(log)}
-
-
-def words(status: dict[str, Any], output: Path, *more: str) -> list[str]:
-    tiers = status["tiers"]
-    port = {name: tiers[part]["port"] for name, part in (("web", "nginx"), ("app", "application"), ("db", "database"))}
-    given = [word for name, number in port.items() for word in ("--tier", f"{name}=port:{number}")]
-    # Two endpoints: few steps tell them apart.
-    given += ["--endpoint", "static=GET /static/*", "--endpoint", "pages=GET /*", "--postgresql", status["database"]]
-    return [
-        "assess",
-        status["log"],
-        "--target",
-        status["url"],
-        *given,
-        "--effort",
-        "quick",
-        "--output",
-        str(output),
-        *more,
-    ]
-
-
-LOGIN = login_scenario("/logout")
-
-
-@pytest.fixture(scope="module")
-def login(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("login")
-    (folder / "users.csv").write_text("name,password\n" + "".join(f"user{number},shop\n" for number in range(1, 9)))
-    (folder / "login.toml").write_text(LOGIN)
-    return folder / "login.toml"
+__all__ = ["login", "status"]
 
 
 def test_an_application_is_loaded_by_users_as_far_as_allowed_and_its_objectives_decide_the_exit_code(
@@ -165,58 +118,3 @@ def test_users_of_a_scenario_make_the_load_and_the_capacity_is_in_users_too(
     refused = run(*given)
     assert refused.returncode == 2
     assert "needs think times" in refused.stderr
-
-
-def test_a_target_that_answers_otherwise_than_the_log_says_is_no_knee(status: dict[str, Any], tmp_path: Path) -> None:
-    log = tmp_path / "other.log"
-    line = '10.0.0.1 - - [21/Nov/2026:10:00:{:02d} +0000] "GET /nowhere/{} HTTP/1.1" 200 100\n'
-    log.write_text("".join(line.format(second, second) for second in range(60)))
-    done = run(*words({**status, "log": str(log)}, tmp_path / "run"))
-    assert done.returncode == 2, done.stdout
-    assert "status_4xx" in done.stderr
-    assert "was answered 404" in done.stderr
-
-
-def test_a_login_that_fails_is_said_with_what_was_answered(status: dict[str, Any], login: Path, tmp_path: Path) -> None:
-    wrong = tmp_path / "login.toml"
-    (tmp_path / "users.csv").write_text("name,password\nuser1,wrong\n")
-    wrong.write_text(LOGIN)
-    done = run(*words(status, tmp_path / "run", "--login", str(wrong)))
-    assert done.returncode == 2, done.stdout
-    assert "POST /login was answered 401" in done.stderr
-    (tmp_path / "users.csv").write_text("name,password\nuser1,shop\n")
-    wrong.write_text(LOGIN.replace('input = "token"', 'input = "csrf"'))
-    done = run(*words(status, tmp_path / "run", "--login", str(wrong)))
-    assert done.returncode == 2, done.stdout
-    assert 'the form field "csrf" is missing, so nothing can be taken' in done.stderr
-    assert "the page has changed" in done.stderr
-
-
-def test_a_target_that_cannot_be_spoken_with_is_said_with_the_cure(status: dict[str, Any], tmp_path: Path) -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        nowhere = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        done = run(*words({**status, "url": nowhere}, tmp_path / "run"))
-    assert done.returncode == 2, done.stdout
-    assert "connect_refused" in done.stderr
-    assert "is the application running?" in done.stderr
-    done = run(*words({**status, "url": status["url"].replace("http:", "https:")}, tmp_path / "run"))
-    assert done.returncode == 2, done.stdout
-    assert "tls_failed" in done.stderr
-
-
-def test_a_database_that_dies_ends_the_assessment_with_what_was_measured(
-    status: dict[str, Any], tmp_path: Path
-) -> None:
-    slo = ["--slo", "pages: p95 < 20s", "--at-rate", "2"]
-    command = [str(SOJOURN), *words(status, tmp_path / "run", "--max-rate", "16", *slo)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(15)
-        os.kill(status["tiers"]["database"]["pid"], signal.SIGQUIT)
-        output, _ = process.communicate(timeout=200)
-    assert process.returncode == 1
-    assert "INCOMPLETE" in output
-    found = json.loads((tmp_path / "run" / "application.json").read_text())
-    assert found["steps"]
-    assert found["objectives"][0]["holds"] is None
-    assert "not decided" in output

@@ -1,4 +1,7 @@
-"""What an assessment of an application says when something fails under it: in bounded time, and with what it has."""
+"""What an assessment of an application says when something fails under it: in bounded time, and with what it has.
+
+No figure decides here, so other tests may run beside it.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import SOJOURN, run
+from tests.conftest import SOJOURN, run, wait_for_steps
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 SERVER = """
 import sys, time
@@ -134,13 +137,7 @@ def test_a_connection_to_a_tier_that_breaks_or_hangs_ends_the_assessment_with_wh
         tier = ["--tier", f"app=ssh:elsewhere/port:{port}", "--tier-shell", shell, "--max-rate", "100"]
         command = [str(SOJOURN), *words(log, port, *tier, *OBJECTIVE, "--output", str(tmp_path / "run"))]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            until = time.monotonic() + 60
-            while not (tmp_path / "run" / "targets" / "scenario.json").exists():
-                assert process.poll() is None
-                assert time.monotonic() < until
-                time.sleep(0.1)
-            # Some steps later.
-            time.sleep(10)
+            wait_for_steps(process, tmp_path / "run", 2)
             os.kill(int((tmp_path / "pid").read_text()), given)
             _, error = process.communicate(timeout=100)
         assert process.returncode == 1, error

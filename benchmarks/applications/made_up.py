@@ -17,7 +17,7 @@ from sojourn.applications.climb import Climb, idle_use
 from sojourn.applications.request import EFFORTS
 from sojourn.applications.summary import StepFigures, TierDescription
 from sojourn.applications.traffic import EndpointStep, Step, Traffic
-from sojourn.assessment.request import EffortName
+from sojourn.assessment.choices import EffortName
 from sojourn.tiers.watch import SystemUse, TierUse, Watch
 
 CORES = 2

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks.applications import made_up
 from benchmarks.applications.made_up import MadeUp
-from sojourn.assessment.request import EffortName
+from sojourn.assessment.choices import EffortName
 from sojourn.calibration import service_demand, utilisation_law
 
 COVERED_MIN = 0.90

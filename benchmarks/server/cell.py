@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import ssl
 import tempfile
 import time
 import urllib.error
@@ -11,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from benchmarks.server import idle, network
+from benchmarks.server import h2load, idle, network
 from benchmarks.server.competitors import Competitor
 from benchmarks.server.conditions import Condition
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
@@ -126,9 +127,15 @@ def _measure(cell: Cell, condition: Condition, competitor: Competitor, setting: 
         Path(work).chmod(0o755)
         launch = Launch(setting.site, Path(work), setting.cores.server, "", condition.access_log)
         try:
+            if condition.protocol != "http":
+                launch = replace(launch, certificate=h2load.certificate(Path(work)))
             with competitor.start(launch, condition) as server:
-                verify(server.url + condition.path, setting.site / condition.size)
+                trusted = launch.certificate.chain if launch.certificate else None
+                verify(server.url + condition.path, setting.site / condition.size, trusted)
                 cell = replace(cell, version=server.version)
+                if condition.protocol != "http":
+                    found = h2load.load(server, condition, setting.cores.generator, setting.duration_seconds)
+                    return _with_load(cell, found)
                 if condition.idle:
                     return replace(cell, memory=idle.measure(server, condition))
                 result = Bench(server, setting.cores, setting.seed).closed_loop(**setting.options_of(condition))
@@ -159,6 +166,20 @@ def with_figures(cell: C, result: RequestsRecord, condition: Condition) -> C:
         core_steal_fraction=_figure(use.core_steal_fraction),
         limited_because=result.generator.limited_because,
         trouble=_trouble(result, step, condition),
+    )
+
+
+def _with_load(cell: Cell, load: h2load.Load) -> Cell:
+    """Returns the cell with the figures of a load by h2load."""
+    wrong = f"{load.errors} of {load.requests + load.errors} requests failed" if load.errors else None
+    return replace(
+        cell,
+        cpu_seconds_per_request=load.cpu_seconds / load.requests if load.requests else None,
+        cpu_fraction=load.cpu_seconds / load.seconds,
+        requests_per_second=load.requests / load.seconds,
+        requests=load.requests,
+        limited_because=load.limited_because,
+        trouble=wrong if load.requests else "no request was answered",
     )
 
 
@@ -198,15 +219,18 @@ class WrongResponse(Exception):
     """A server does not serve the document correctly."""
 
 
-def verify(url: str, document: Path) -> None:
+def verify(url: str, document: Path, trusted: Path | None = None) -> None:
     """Requests the document once, with a client that is not the generator, and compares status, size and hash.
+
+    `trusted` is the certificate of a server with TLS.
 
     Raises:
         WrongResponse: there is no response, or another one.
     """
     body = document.read_bytes()
     try:
-        with urllib.request.urlopen(url, timeout=VERIFY_TIMEOUT_SECONDS) as response:
+        context = None if trusted is None else ssl.create_default_context(cafile=str(trusted))
+        with urllib.request.urlopen(url, timeout=VERIFY_TIMEOUT_SECONDS, context=context) as response:
             status, received = response.status, response.read()
     except (urllib.error.URLError, OSError) as error:
         raise WrongResponse(f"{url} is not served: {error}") from error

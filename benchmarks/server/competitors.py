@@ -26,6 +26,8 @@ Kind = Literal["ours", "peer", "null"]
 
 REFERENCE = "nginx"
 """The peer with which all others are compared."""
+SECURE_PEERS = ("nginx", "h2o")
+"""The peers that speak HTTP/2 by TLS."""
 NULL_LARGE_BYTES = 50_000
 """From this size on, `sendfile` may be the cheapest way to send."""
 _LISTENING = re.compile(r"^listening on (\S+)$", re.MULTILINE)
@@ -65,8 +67,11 @@ def _ours(name: str) -> Competitor:
         del condition
         return systems.SYSTEMS["sojourn"].start(launch.with_architecture(name))
 
-    # All of them write the log in the same format.
-    return Competitor(name, "ours", start, lambda condition: name == default_architecture() or not condition.access_log)
+    def takes(condition: Condition) -> bool:
+        # All of them write the log in the same format, and have the same TLS and HTTP/2.
+        return name == default_architecture() or not (condition.access_log or condition.protocol != "http")
+
+    return Competitor(name, "ours", start, takes)
 
 
 def _peer(peer: systems.Server) -> Competitor:
@@ -74,7 +79,12 @@ def _peer(peer: systems.Server) -> Competitor:
         del condition
         return peer.start(launch)
 
-    return Competitor(peer.name, "peer", start, lambda condition: peer.name == REFERENCE or not condition.access_log)
+    def takes(condition: Condition) -> bool:
+        if condition.protocol != "http":
+            return peer.name in SECURE_PEERS
+        return peer.name == REFERENCE or not condition.access_log
+
+    return Competitor(peer.name, "peer", start, takes)
 
 
 def null_responder(variant: str) -> Competitor:
@@ -83,12 +93,16 @@ def null_responder(variant: str) -> Competitor:
     def start(launch: Launch, condition: Condition) -> Running:
         return start_null_responder(launch, condition, "--variant", variant)
 
-    takes: dict[str, Callable[[Condition], bool]] = {
+    takes_plain: dict[str, Callable[[Condition], bool]] = {
         "epoll": lambda condition: not condition.access_log,
         "sendfile": lambda condition: condition.size_bytes >= NULL_LARGE_BYTES,
         "ring": lambda condition: condition.connection == "close",
     }
-    return Competitor(f"null-{variant}", "null", start, takes[variant])
+
+    def takes(condition: Condition) -> bool:
+        return condition.protocol == "http" and takes_plain[variant](condition)
+
+    return Competitor(f"null-{variant}", "null", start, takes)
 
 
 def start_null_responder(launch: Launch, condition: Condition, *options: str) -> Running:

@@ -10,7 +10,11 @@ from sojourn.workload.site import Document
 
 Connection = Literal["keep-alive", "close"]
 
+Protocol = Literal["http", "https", "http2"]
+"""HTTP/1.1 in clear text, HTTP/1.1 by TLS, HTTP/2 by TLS."""
+
 CLIENTS = 64
+SECURE_CLIENTS = 10
 IDLE_CONNECTIONS = 10_000
 SIZES_BYTES = {"500B": 500, "5KB": 5_000, "50KB": 50_000, "500KB": 500_000, "5MB": 5_000_000}
 
@@ -26,6 +30,9 @@ class Condition:
     clients: int = CLIENTS
     access_log: bool = False
     idle: bool = False
+    protocol: Protocol = "http"
+    streams: int = 1
+    """Requests under way at once on each connection of HTTP/2."""
 
     @property
     def path(self) -> str:
@@ -37,6 +44,30 @@ class Condition:
         return SIZES_BYTES[self.size]
 
 
+_SECURE_SIZES = {"500B": "500 B", "50KB": "50 KB"}
+HTTP2_STREAMS = (1, 10, 100)
+SECURE: Sequence[Condition] = (
+    *(
+        Condition(
+            f"https-{size}", f"{shown}, TLS, HTTP/1.1, 10 clients", size, clients=SECURE_CLIENTS, protocol="https"
+        )
+        for size, shown in _SECURE_SIZES.items()
+    ),
+    *(
+        Condition(
+            f"http2-{size}-{streams}",
+            f"{shown}, TLS, HTTP/2, 10 clients, each with {streams} at once",
+            size,
+            clients=SECURE_CLIENTS,
+            protocol="http2",
+            streams=streams,
+        )
+        for size, shown in _SECURE_SIZES.items()
+        for streams in HTTP2_STREAMS
+    ),
+)
+"""The conditions with TLS."""
+
 CONDITIONS: Sequence[Condition] = (
     Condition("keep-alive-500B", "500 B, keep-alive, 64 clients", "500B"),
     Condition("keep-alive-5KB", "5 KB, keep-alive, 64 clients", "5KB"),
@@ -47,6 +78,7 @@ CONDITIONS: Sequence[Condition] = (
     Condition("clients-500", "500 B, keep-alive, 500 clients", "500B", clients=500),
     Condition("clients-5000", "500 B, keep-alive, 5,000 clients", "500B", clients=5_000),
     Condition("access-log", "500 B, keep-alive, 64 clients, access log on", "500B", access_log=True),
+    *SECURE,
     Condition("idle", f"{IDLE_CONNECTIONS:,} idle connections", "500B", clients=IDLE_CONNECTIONS, idle=True),
 )
 

@@ -10,7 +10,7 @@ import contextlib
 import select
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -104,7 +104,7 @@ def _closed_by_server(connections: list[socket.socket]) -> int:
 
 def memory(pids: list[int]) -> tuple[int, int, int]:
     """Returns resident and proportional bytes of the processes and their descendants, and the number of processes."""
-    processes = list(_tree(pids))
+    processes = list(tree(pids))
     totals = {"Rss": 0, "Pss": 0}
     for pid in processes:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
@@ -114,8 +114,9 @@ def memory(pids: list[int]) -> tuple[int, int, int]:
     return totals["Rss"], totals["Pss"], len(processes)
 
 
-def _tree(pids: list[int]) -> Iterator[int]:
+def tree(pids: Iterable[int]) -> Iterator[int]:
+    """Yields the processes and their descendants."""
     for pid in pids:
         yield pid
         for task in Path(f"/proc/{pid}/task").iterdir():
-            yield from _tree([int(child) for child in (task / "children").read_text().split()])
+            yield from tree([int(child) for child in (task / "children").read_text().split()])

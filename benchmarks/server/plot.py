@@ -45,7 +45,8 @@ def charts(tables: Tables, measured: Sequence[Table]) -> list[Chart]:
 
 
 def _is_plain(condition: Condition) -> bool:
-    return condition.connection == "keep-alive" and not condition.access_log and not condition.idle
+    is_usual = condition.connection == "keep-alive" and condition.protocol == "http"
+    return is_usual and not condition.access_log and not condition.idle
 
 
 def _looks(tables: Tables) -> list[_Look]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from benchmarks.server.conditions import CONDITIONS, Condition
+from benchmarks.server.conditions import CONDITIONS, SECURE, Condition
 from benchmarks.server.results import Row, Table, ratio
 
 IDLE_BYTES_MAX = 512.0
@@ -52,6 +52,12 @@ def against_best_peer(tables: Tables, condition: str) -> float | None:
     return ratio(tables.ours(condition), table.best("peer")) if table else None
 
 
+def _against_h2o(tables: Tables, condition: str) -> float | None:
+    table = tables[condition]
+    h2o = table.row("h2o") if table else None
+    return None if h2o is None or h2o.trouble else ratio(tables.ours(condition), h2o)
+
+
 def _against_null(tables: Tables, condition: str) -> float | None:
     table = tables[condition]
     return ratio(tables.ours(condition), table.best("null")) if table else None
@@ -84,6 +90,12 @@ TARGETS: Sequence[Target] = (
     Target("keep-alive-5MB", "default", "nginx", 1.00, against_nginx),
     Target("close-500B", "best architecture", "nginx", 0.85, _best_against_nginx),
     Target("clients-5000", "default", "nginx", 0.75, against_nginx),
+    *(
+        Target(secure.name, "default", "best peer", 0.70, against_best_peer)
+        if secure.protocol == "https"
+        else Target(secure.name, "default", "h2o", 0.90, _against_h2o)
+        for secure in SECURE
+    ),
     Target("idle", "default", "user memory per connection", IDLE_BYTES_MAX, _bytes, "B"),
     Target("access-log", "default", "the same without a log", 1.10, _with_log),
 )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from threading import Thread
 from xml.etree import ElementTree
 
 import pytest
 
 from benchmarks.selection import chosen
-from benchmarks.server import conditions
+from benchmarks.server import conditions, h2load
 from benchmarks.server.cell import Cell
+from benchmarks.server.competitors import competitors
 from benchmarks.server.idle import Growth
 from benchmarks.server.page import page
 from benchmarks.server.plot import charts
@@ -90,6 +93,36 @@ def test_idle_memory_is_growth_by_connection() -> None:
     assert (growth.resident_bytes_per_connection, growth.proportional_bytes_per_connection) == (800.0, 500.0)
     found = [Cell("idle", "amped", 0, memory=growth)]
     assert verdict(found, "idle", "user memory per connection") == (500.0, "met")
+
+
+def test_tls_is_judged_beside_those_that_speak_it() -> None:
+    found = cells("http2-500B-10", amped=9.0, nginx=25.0, h2o=6.0) + cells("https-500B", amped=8.0, nginx=10.0, h2o=9.0)
+    assert verdict(found, "http2-500B-10", "h2o") == (1.5, "not met")
+    assert verdict(found, "https-500B", "best peer") == (round(8 / 9, 6), "not met")
+    plain, log, secure = (
+        next(each for each in conditions.CONDITIONS if each.name == name)
+        for name in ("keep-alive-500B", "access-log", "http2-500B-1")
+    )
+    takes = {each.name: [each.takes(where) for where in (plain, log, secure)] for each in competitors()}
+    assert takes["amped"] == takes["nginx"] == [True, True, True]
+    assert takes["h2o"] == [True, False, True]
+    assert takes["sped"] == takes["lighttpd"] == takes["null-epoll"] == [True, False, False]
+
+
+def test_what_h2load_says_is_counted() -> None:
+    said = "requests: 90 total, 90 started, 88 done, 80 succeeded, 10 failed, 3 errored, 2 timeout\n"
+    assert h2load.counts(said) == (80, 10)
+    with pytest.raises(CouldNotRun, match="no numbers of requests: nothing"):
+        h2load.counts("nothing")
+
+
+def test_cpu_time_is_of_all_processes_and_threads() -> None:
+    began = h2load.cpu_seconds([os.getpid()])
+    thread = Thread(target=lambda: sum(range(1_000_000)))
+    thread.start()
+    sum(range(1_000_000))
+    assert h2load.cpu_seconds([os.getpid()]) > began
+    thread.join()
 
 
 def test_a_ratio_needs_both() -> None:

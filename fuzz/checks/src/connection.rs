@@ -1,6 +1,7 @@
 //! Invariants for any bytes that a client sends on a connection, with HTTP/1 and HTTP/2.
 
 use sojourn_cgi::Ends;
+use sojourn_http::http2::HeadCache;
 use sojourn_server::connection::{Connection, Context, Event, Pool, SendPath, Shared, Want};
 use sojourn_server::handler::echo::Echo;
 use sojourn_server::{Clock, Limits, Served};
@@ -40,6 +41,7 @@ pub fn connection(bytes: &[u8]) {
 struct Driver {
     handler: Echo,
     pool: Pool,
+    heads: HeadCache,
     served: Served,
     clock: Clock,
     send_path: SendPath,
@@ -51,6 +53,7 @@ impl Default for Driver {
         Driver {
             handler: Echo,
             pool: Pool::default(),
+            heads: HeadCache::default(),
             served: Served::default(),
             clock: Clock::new(),
             send_path: SendPath::default(),
@@ -65,6 +68,7 @@ impl Driver {
             handler: &mut self.handler,
             shared: Shared {
                 pool: &mut self.pool,
+                heads: &mut self.heads,
                 served: &mut self.served,
                 clock: &self.clock,
                 send_path: &self.send_path,

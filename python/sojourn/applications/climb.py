@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import stdtrit
 
 from sojourn.applications.diagnosis import unhindered_seconds
 from sojourn.applications.failures import cure, in_words
@@ -20,6 +19,7 @@ from sojourn.applications.request import Effort
 from sojourn.applications.summary import EndpointFigures, IdleUse, StepFigures, TierDescription
 from sojourn.applications.traffic import EndpointStep, Step, Traffic
 from sojourn.failure import CouldNotRun
+from sojourn.loading.confidence import student_t
 from sojourn.results.records import Interval
 from sojourn.tiers.watch import SystemUse, Watch
 
@@ -271,7 +271,7 @@ def _refused(step: Step, rate: float, because: str) -> CouldNotRun:
 def idle_use(parts: Sequence[float], seconds: float) -> IdleUse:
     """CPU usage without a load, from that in successive parts of the time."""
     mean = float(np.mean(parts))
-    half = float(stdtrit(len(parts) - 1, 0.975) * np.std(parts, ddof=1) / len(parts) ** 0.5)
+    half = float(student_t(0.95, len(parts) - 1) * np.std(parts, ddof=1) / len(parts) ** 0.5)
     interval = Interval(estimate=mean, low=max(0.0, mean - half), high=mean + half)
     return IdleUse(cpu_cores=interval, parts_cpu_cores=list(parts), seconds=seconds)
 

@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
-from scipy.special import fdtri
 
 from sojourn.applications.summary import Demand, StepFigures, TierDescription
 from sojourn.calibration import utilisation_law
 from sojourn.calibration.estimate import FloatArray
 from sojourn.failure import CouldNotRun
+from sojourn.loading.confidence import student_t
 
 FALLS = np.arange(0.0, 1.55, 0.1)
 """The values tried for the additional CPU time of a request on idle cores, relative to busy ones."""
@@ -101,6 +100,8 @@ def _deviations(throughputs: FloatArray, busy: FloatArray, seconds: FloatArray) 
     The CPU time of random requests varies by the square of their demands, taken as exponential: a few long ones vary by
     more than many short ones that use as many cores. What the demands are is found in rounds.
     """
+    from scipy.optimize import nnls
+
     design = np.column_stack([throughputs, np.ones(len(busy))])
     fixed = SCATTER_CORES**2 + (SCATTER_FRACTION * busy) ** 2
     variances = fixed + busy * float(busy.sum() / max(throughputs.sum(), 1e-9)) / seconds
@@ -114,6 +115,7 @@ def _deviations(throughputs: FloatArray, busy: FloatArray, seconds: FloatArray) 
 
 def _fall(throughputs: FloatArray, busy: FloatArray, unused: FloatArray, weights: FloatArray) -> float:
     """The best-fitting additional CPU time per request on idle cores; 0 unless the steps show that there is any."""
+    from scipy.optimize import nnls
 
     def left(fall: float) -> float:
         design = np.column_stack([throughputs * (1 + fall * unused)[:, np.newaxis], np.ones(len(busy))])
@@ -121,8 +123,8 @@ def _fall(throughputs: FloatArray, busy: FloatArray, unused: FloatArray, weights
 
     best = float(min(FALLS, key=left))
     freedom = max(1, len(busy) - throughputs.shape[1] - 2)
-    # The likelihood ratio, as an F test of one parameter.
-    is_shown = left(0.0) > left(best) * (1 + float(fdtri(1, freedom, SHOWN)) / freedom)
+    # The likelihood ratio, as an F test of one parameter: F with one degree of freedom is the square of Student's t.
+    is_shown = left(0.0) > left(best) * (1 + student_t(SHOWN, freedom) ** 2 / freedom)
     return best if is_shown else 0.0
 
 

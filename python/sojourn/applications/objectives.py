@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from scipy.special import pdtr
-
 from sojourn.applications.endpoints import Endpoint, matching
 from sojourn.applications.summary import Knee, ObjectiveAnswer, StepFigures
 from sojourn.applications.traffic import Step
@@ -71,8 +69,8 @@ class Objective:
         """Returns true if the step meets it."""
         if self.metric == "errors":
             due, failed = self._counted(step)
-            # As many failures may occur by chance exactly at the limit.
-            return due > 0 and (failed == 0 or bool(pdtr(failed - 1, self.limit * due) < CHANCE))
+            # As many may fail by chance exactly at the limit.
+            return due > 0 and (failed == 0 or _poisson_below(failed, self.limit * due) < CHANCE)
         value = self.value(step)
         return value is not None and value < self.limit
 
@@ -140,3 +138,10 @@ def _limit(metric: str, text: str, whole: str) -> float:
         return quantity.fraction(text) if metric == "errors" else quantity.seconds(text)
     except CouldNotRun as failure:
         raise CouldNotRun(f"--slo {whole!r}: {failure.what}", failure.hint) from None
+
+
+def _poisson_below(count: float, mean: float) -> float:
+    """The probability of fewer than `count` events where `mean` are expected."""
+    from scipy.special import pdtr
+
+    return float(pdtr(count - 1, mean))

@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import stdtrit
+
+from sojourn.loading.confidence import student_t
 
 
 def half_width(values: Sequence[float]) -> float | None:
@@ -21,7 +22,7 @@ def half_width(values: Sequence[float]) -> float | None:
     kept = len(known) - 2 * beyond
     winsorised = np.clip(known, known[beyond], known[-1 - beyond])
     error = winsorised.std(ddof=1) * np.sqrt(len(known)) / kept
-    return float(stdtrit(kept - 1, 0.975) * error)
+    return float(student_t(0.95, kept - 1) * error)
 
 
 def middle(values: Sequence[tuple[float | None, int]]) -> float | None:

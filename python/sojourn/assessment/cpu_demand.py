@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import lsq_linear
 
 from sojourn.assessment.summary import Step
 from sojourn.calibration.estimate import BOOTSTRAP_SAMPLES, FloatArray, percentile_interval
@@ -84,6 +83,8 @@ def fit_spending(rows: FloatArray, share: float) -> Spending:
     """Fits the plane cpu = request + wake-up * wake-ups + second * seconds, with points of equal relative precision."""
     if not len(rows):
         return Spending()
+    from scipy.optimize import lsq_linear
+
     cpu, wakeups, seconds = rows.T
     # If all steps have similar wake-ups, their cost cannot be separated from the request's.
     told = wakeups if np.ptp(wakeups) >= WAKEUPS_RANGE_MIN else np.zeros_like(wakeups)
@@ -127,6 +128,8 @@ def _demand_line(rows: FloatArray) -> _Line:
 
 def _line(cpu: FloatArray, saved: FloatArray) -> _Line:
     """Fits cpu = demand + cost * saved, both non-negative, with points of equal relative precision."""
+    from scipy.optimize import lsq_linear
+
     design = np.column_stack([np.ones_like(saved), saved])
     found = lsq_linear(design / cpu[:, None], np.ones_like(cpu), bounds=(0, np.inf))
     return _Line(float(found.x[0]), design @ found.x)

@@ -39,7 +39,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
 from sojourn import _native
 from sojourn.assessment.cpu_demand import (
@@ -335,6 +334,9 @@ def _trust(known_to: float | None) -> float:
 
 def _delays(compared: Sequence[_Compared], felt: FloatArray) -> Delays:
     """Fits the delays; `felt` holds `Station._weights` of each step, shape (steps, 2)."""
+    # SciPy takes longer to import than a report to draw.
+    from scipy.optimize import least_squares
+
     measured, served, trust = np.array(compared).T
     # Three parameters cannot be determined from three steps: the wake-up term is then 0.
     told = 3 if len(measured) > 3 else 2

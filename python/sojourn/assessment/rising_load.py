@@ -17,11 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from scipy.special import stdtrit
-
 from sojourn import _native, engine, interrupts
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped, observed
 from sojourn.engine.results import Unavailable
+from sojourn.loading.confidence import student_t
 from sojourn.loading.record import RequestsRecord, Step
 
 # Fractions of the estimated capacity, then of the explored knee. Steps above 1 show the overload.
@@ -170,7 +169,7 @@ def unsettled(by_rate: Mapping[float, Sequence[Step]]) -> list[float]:
         means = [mean for step in level if (mean := _mean_for_model(step)) is not None]
         if len(means) < 2 or any(step.limit is not None for step in level):
             continue
-        half_width = stdtrit(len(means) - 1, 0.975) * statistics.stdev(means) / math.sqrt(len(means))
+        half_width = student_t(0.95, len(means) - 1) * statistics.stdev(means) / math.sqrt(len(means))
         if half_width > HALF_WIDTH_MAX * statistics.mean(means):
             found.append(rate)
     return found

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
+from sojourn.loading.confidence import student_t
 from sojourn.results.records import Interval, Record
 
 BOOTSTRAP_SAMPLES = 400
@@ -47,7 +47,7 @@ def widening(points: int, parameters: int) -> float:
     quantile for the normal law's.
     """
     freedom = max(1, points - parameters)
-    return points / freedom * float(stdtrit(freedom, 0.975)) / 1.96
+    return points / freedom * student_t(0.95, freedom) / 1.96
 
 
 def folds(groups: Sequence[object], seed: int, count: int = FOLDS) -> list[tuple[IndexArray, IndexArray]]:

@@ -259,13 +259,17 @@ def _draws(sizes: FloatArray, knees: tuple[float, ...], random: np.random.Genera
     return np.array(found)
 
 
+def _ranks(values: FloatArray) -> FloatArray:
+    """The values' ranks, the mean of them where values are equal, as Spearman's correlation has them."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: FloatArray = (np.cumsum(counts) - (counts - 1) / 2)[places]
+    return ranks
+
+
 def _falling(sizes: FloatArray, demands: FloatArray) -> tuple[str, ...]:
     if demands.min() == demands.max():
         return ()
-    # It takes a second to import, and few fits need it.
-    from scipy.stats import spearmanr
-
-    correlation = float(spearmanr(sizes, demands).statistic)
+    correlation = float(np.corrcoef(_ranks(sizes), _ranks(demands))[0, 1])
     if correlation > FALLING_MAX:
         return ()
     return (

@@ -24,8 +24,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
-from scipy.stats import t
 
 from sojourn.calibration.estimate import (
     BOOTSTRAP_SAMPLES,
@@ -38,6 +36,7 @@ from sojourn.calibration.estimate import (
     widening,
 )
 from sojourn.failure import CouldNotRun
+from sojourn.loading.confidence import student_t
 from sojourn.results.records import Interval
 
 CONDITION_NUMBER_MAX = 30.0
@@ -123,7 +122,7 @@ def fit(
         lambda fitted, out: _design(throughputs[out]) @ _solve(design[fitted], weighted[fitted]),
     )
     freedom = max(1, points - len(classes) - 1)
-    factor = float(t.ppf(0.975, freedom)) / 1.96 if designed else widening(points, len(classes) + 1)
+    factor = student_t(0.95, freedom) / 1.96 if designed else widening(points, len(classes) + 1)
     intervals = []
     for index, value in enumerate(solution):
         ends = [
@@ -176,6 +175,8 @@ def _design(throughputs: FloatArray) -> FloatArray:
 
 
 def _solve(design: FloatArray, busy: FloatArray) -> FloatArray:
+    from scipy.optimize import nnls
+
     # Columns are scaled to length one, so that the solver's tolerance applies to each alike.
     scale = np.linalg.norm(design, axis=0)
     scale[scale == 0] = 1.0
@@ -185,6 +186,8 @@ def _solve(design: FloatArray, busy: FloatArray) -> FloatArray:
 
 def _corrected(design: FloatArray, busy: FloatArray) -> tuple[FloatArray, float]:
     """The solution if the throughputs have proportional errors, and the size of these errors."""
+    from scipy.optimize import nnls
+
     points, count = design.shape
     products, right = design.T @ design, design.T @ busy
     squares = np.append(np.sum(design[:, :-1] ** 2, axis=0), 0.0)

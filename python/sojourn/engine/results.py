@@ -13,7 +13,7 @@ class Record(BaseModel):
     What a file of an older version lacks has a default, where there is one that claims nothing.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     def as_json(self) -> dict[str, JsonValue]:
         """The object as it was read, and what was added to it since."""

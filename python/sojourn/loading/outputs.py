@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-import polars
+from typing import TYPE_CHECKING
 
 from sojourn.engine.results import Summary
 from sojourn.loading import stream_metrics
@@ -15,6 +14,9 @@ from sojourn.loading.result import LoadResult
 from sojourn.results import writing
 from sojourn.results.run_folder import parquet
 from sojourn.text.prometheus import Exposition, Samples
+
+if TYPE_CHECKING:
+    import polars  # It takes as long to import as everything else of most commands.
 
 PROMETHEUS_QUANTILES = {"0.5": "p50", "0.9": "p90", "0.95": "p95", "0.99": "p99", "0.999": "p999", "1": "max"}
 
@@ -35,11 +37,15 @@ def write(result: LoadResult, files: Mapping[str, Path]) -> list[Path]:
 
 def intervals(result: LoadResult) -> polars.DataFrame:
     """A row per interval; NaN becomes null, which means not measured."""
+    import polars
+
     return polars.DataFrame(dict(result.interval_table)).fill_nan(None)
 
 
 def timeline(result: LoadResult) -> polars.DataFrame:
     """The run's timeline at ten rows per second."""
+    import polars
+
     return polars.DataFrame(dict(result.timeline)).fill_nan(None)
 
 

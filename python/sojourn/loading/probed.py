@@ -13,8 +13,6 @@ from dataclasses import replace
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-import polars
-
 from sojourn import engine
 from sojourn.engine.results import Unavailable
 from sojourn.failure import CouldNotRun
@@ -53,6 +51,8 @@ def attach(
 
     `offset_seconds` is added to the recording's times; `cores` is the number available to its processes.
     """
+    import polars
+
     record = attached(result.record, recording, offset_seconds=offset_seconds, cores=cores)
     timeline = result.timeline
     if len(timeline.get("unix_seconds", ())):

@@ -10,7 +10,6 @@ import json
 import math
 from pathlib import Path
 
-import polars
 from pydantic import BaseModel, ValidationError
 
 from sojourn.engine.results import Counter, Machine, ProbeClocks
@@ -39,6 +38,8 @@ def write(path: Path, recording: Recording) -> bool:
 
 def _content(ending: str, recording: Recording) -> bytes:
     if ending == ".parquet":
+        import polars
+
         frame = polars.DataFrame(recording.columns())
         return parquet(frame, {"sojourn": _described(recording).model_dump_json(exclude_unset=True)})
     if ending == ".json":
@@ -62,6 +63,8 @@ class _Described(BaseModel):
 
 def read(path: Path) -> Recording:
     """Reads a Parquet file of `write`."""
+    import polars
+
     try:
         described = _Described.model_validate_json(polars.read_parquet_metadata(path)["sojourn"])
         frame = polars.read_parquet(path)

@@ -7,13 +7,16 @@ have none. Clocks of different machines differ: give the measured difference as 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars
 
 from sojourn.failure import CouldNotRun
 from sojourn.probe.recording import Recording
 from sojourn.queueing.arrays import Array
+
+if TYPE_CHECKING:
+    import polars  # It takes as long to import as everything else of most commands.
 
 PREFIX = "probe_"
 
@@ -23,6 +26,8 @@ def merge(timeline: polars.DataFrame, recording: Recording, *, offset_seconds: f
 
     `timeline` has a column `unix_seconds`. `offset_seconds` is added to the recording's times.
     """
+    import polars
+
     if "unix_seconds" not in timeline.columns:
         raise CouldNotRun(
             "the timeline has no column unix_seconds", "it was written by an older version: measure it again"

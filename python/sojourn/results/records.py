@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 class Record(BaseModel):
     """The base of all records. Unknown fields are refused, so that a typo cannot hide a figure."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class Spread(Record):

@@ -18,7 +18,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.results import writing
 
 if TYPE_CHECKING:
-    import polars
+    import polars  # It takes as long to import as everything else of most commands.
 
 
 class RunFolder:

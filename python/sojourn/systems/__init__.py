@@ -19,7 +19,7 @@ from sojourn.systems.our_proxy import SojournProxy
 from sojourn.systems.our_stream import SojournStream
 from sojourn.systems.ours import Sojourn
 from sojourn.systems.running import Running
-from sojourn.systems.server import Launch, Server
+from sojourn.systems.server import Certificate, Launch, Server
 from sojourn.systems.squid import SQUID
 from sojourn.systems.trafficserver import TRAFFIC_SERVER
 from sojourn.systems.url import AlreadyRunning
@@ -46,4 +46,4 @@ def find(name: str, *, streaming: bool = False) -> Server:
     return known[name]
 
 
-__all__ = ["PEERS", "PROXIES", "STREAMING", "SYSTEMS", "Launch", "Running", "Server", "find"]
+__all__ = ["PEERS", "PROXIES", "STREAMING", "SYSTEMS", "Certificate", "Launch", "Running", "Server", "find"]

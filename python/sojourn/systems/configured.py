@@ -50,6 +50,10 @@ class Configured:
     """The template's name, if not its own."""
     variant: str = ""
     """The configuration that distinguishes systems with the same template."""
+    secure: str = ""
+    """The configuration of a server with a `$certificate` and its `$key`, if the template supports TLS."""
+    secure_listen: str = ""
+    """What is said of TLS where the port is."""
 
     has_architectures = False
     builds_site = True
@@ -60,6 +64,8 @@ class Configured:
             raise CouldNotRun(f"{self.name} listens only on the loopback here", "behind a link, study sojourn itself")
         if launch.options:
             raise CouldNotRun(f"{self.name} takes no options here", "it is configured by its file only")
+        if launch.certificate is not None and not self.secure:
+            raise CouldNotRun(f"{self.name} is not set up for TLS here", "choose nginx, h2o or sojourn")
         program = self._program()
         port = free_port()
         values = self._values(launch, port)
@@ -68,7 +74,8 @@ class Configured:
         said = launch.work / f"{self.name}.log"
         process = start_process(launch.command(command), said)
         wait_until(lambda: accepts(port), process, self.name, said)
-        return Running(f"http://127.0.0.1:{port}", self._version(program), command, process, [process.pid])
+        scheme = "http" if launch.certificate is None else "https"
+        return Running(f"{scheme}://127.0.0.1:{port}", self._version(program), command, process, [process.pid])
 
     def _configure(self, values: dict[str, str]) -> None:
         template = Template(Path(__file__).with_name(f"{self.template or self.name}.conf.template").read_text())
@@ -89,7 +96,13 @@ class Configured:
         access_log = self.access_log_on if launch.access_log else self.access_log_off
         # Started by root it would switch to a user such as `nobody`, who may lack access to the folder.
         user = self.user if os.geteuid() == 0 else ""
+        secure = ""
+        if launch.certificate is not None:
+            files = {"certificate": str(launch.certificate.chain), "key": str(launch.certificate.key)}
+            secure = Template(self.secure).substitute(files)
         return values | {
+            "secure": secure,
+            "secure_listen": self.secure_listen if launch.certificate is not None else "",
             "access_log": Template(access_log).substitute(values),
             "variant": Template(self.variant).substitute(values),
             "user": Template(user).substitute(values),

@@ -10,4 +10,5 @@ H2O = Configured(
     access_log_off="",
     access_log_on="access-log: $work/access.log",
     user="user: $login",
+    secure="ssl: {certificate-file: $certificate, key-file: $key}",
 )

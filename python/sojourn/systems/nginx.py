@@ -10,4 +10,6 @@ NGINX = Configured(
     access_log_off="access_log off;",
     access_log_on="access_log $work/access.log combined buffer=64k flush=1s;",
     user="user $login;",
+    secure="ssl_certificate $certificate; ssl_certificate_key $key;",
+    secure_listen=" ssl http2",
 )

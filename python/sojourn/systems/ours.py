@@ -12,6 +12,7 @@ from sojourn.systems.server import Launch
 
 HELPERS = 4
 _LISTENING = re.compile(r"^listening on (\S+)$", re.MULTILINE)
+_LISTENING_BY_TLS = re.compile(r"^listening on (\S+) \(TLS\)$", re.MULTILINE)
 _METRICS = re.compile(r"^metrics on (\S+)$", re.MULTILINE)
 _SAMPLE = re.compile(r"^(?P<name>[a-z_]+(?:\{[^}]*\})?) (?P<value>\S+)$", re.MULTILINE)
 
@@ -42,11 +43,16 @@ def start_engine(launch: Launch, words: list[str], said: Path, scheme: str = "ht
     """Starts the engine as a server on a free port; `words` are the server's own options."""
     command = [str(engine.path()), *words, "--listen", f"{launch.address}:0", "--admin-listen", "127.0.0.1:0"]
     command += launch.options
+    listening = _LISTENING
+    if launch.certificate is not None:
+        listening, scheme = _LISTENING_BY_TLS, "https"
+        files = ["--tls-certificate", str(launch.certificate.chain), "--tls-key", str(launch.certificate.key)]
+        command += ["--tls-listen", f"{launch.address}:0", *files]
     if launch.access_log:
         command += ["--access-log", str(launch.work / "access.log")]
     process = start_process(launch.command(command), said)
-    wait_until(lambda: _LISTENING.search(said.read_text()) is not None, process, "sojourn", said)
-    address = _address(_LISTENING, said)
+    wait_until(lambda: listening.search(said.read_text()) is not None, process, "sojourn", said)
+    address = _address(listening, said)
     page = _METRICS.search(said.read_text())
     return Running(
         url=f"{scheme}://{address}",

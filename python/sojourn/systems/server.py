@@ -15,6 +15,14 @@ EVERYWHERE = "0.0.0.0"
 
 
 @dataclass(frozen=True)
+class Certificate:
+    """A server's certificate and its private key, files in PEM."""
+
+    chain: Path
+    key: Path
+
+
+@dataclass(frozen=True)
 class Launch:
     """The parameters for starting a server."""
 
@@ -41,6 +49,8 @@ class Launch:
     """The URL that a caching proxy forwards to; None for a server of `root` of its own."""
     upstream_core: int | None = None
     """The core of that server, which is not under test."""
+    certificate: Certificate | None = None
+    """With a certificate the server speaks TLS, with HTTP/1.1 and HTTP/2; without, HTTP/1.1 in clear text."""
 
     def command(self, command: list[str]) -> list[str]:
         """Wraps `command` with its core and confinement."""

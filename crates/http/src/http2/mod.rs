@@ -11,6 +11,7 @@
 mod connection;
 mod fields;
 pub mod frame;
+mod head_cache;
 pub mod hpack;
 mod huffman;
 mod priority;
@@ -21,6 +22,7 @@ mod tests;
 
 pub use connection::{Connection, Event, Limits};
 pub use fields::Section;
+pub use head_cache::HeadCache;
 pub use priority::Priority;
 pub use sending::SentHead;
 

@@ -1,10 +1,14 @@
 //! What a connection sends: heads from the text of HTTP/1, DATA as far as the windows allow, resets.
 
-use memchr::{memchr, memmem};
+use std::sync::LazyLock;
+
+use memchr::memchr;
+use memchr::memmem::Finder;
 
 use super::connection::{Connection, Role};
 use super::fields::is_of_connection;
 use super::frame::{self, FrameHead, HEAD_BYTES, append};
+use super::head_cache::HeadCache;
 use super::hpack::Encoder;
 use super::priority::Priority;
 use super::streams::{Closed, Stream};
@@ -13,6 +17,12 @@ use crate::token::{decimal, is_text, is_token};
 
 /// Larger frames are not sent, even if the peer would receive them: other streams wait meanwhile.
 const SENT_FRAME_BYTES_MAX: usize = 64 * 1024;
+
+/// The end of a head; to search for it is cheaper once that is prepared.
+static EMPTY_LINE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\r\n\r\n"));
+
+/// Date is looked for in so many lines: Server precedes it.
+const DATE_LINE_MAX: usize = 2;
 
 /// Names up to this length are converted to lower case without an allocation.
 const NAME_BYTES_USUAL: usize = 64;
@@ -118,17 +128,37 @@ impl Connection {
 
     /// Sends the head of a response, which begins `text` in the form of HTTP/1. A response without a body ends the
     /// stream. `None` if it is malformed, or framed in a way that HTTP/2 lacks.
-    pub fn send_response(&mut self, stream: u32, text: &[u8], is_bodiless: bool) -> Option<SentHead> {
-        let text_bytes = memmem::find(text, b"\r\n\r\n")? + 4;
+    pub fn send_response(
+        &mut self,
+        stream: u32,
+        text: &[u8],
+        is_bodiless: bool,
+        heads: &mut HeadCache,
+    ) -> Option<SentHead> {
+        let text_bytes = EMPTY_LINE.find(text)? + 4;
         let lines = text.strip_prefix(b"HTTP/1.1 ")?;
         let status = decimal(lines.get(..3)?).filter(|status| *status >= 100)? as u16;
         let fields = &text[memchr(b'\n', text)? + 1..text_bytes - 2];
-        // What is encoded must be sent, because it changes the table.
-        let content_length = checked_fields(fields)?;
+        let (dated, lasting) = split_behind_date(fields);
+        // What is encoded must be sent, because it changes the table: everything is checked first.
+        let (mut content_length, mut sections) = (None, [None; 2]);
+        for (section, place) in [dated, lasting].into_iter().zip(&mut sections) {
+            *place = heads.find(section);
+            let length = match *place {
+                Some(place) => heads.section(place).content_length,
+                None => checked_fields(section)?,
+            };
+            content_length = length.or(content_length);
+        }
         let start = self.begin_head();
         let name: &[u8] = b":status";
         self.encoder.field(&mut self.output, name, &lines[..3]);
-        append_fields(&mut self.encoder, &mut self.output, fields);
+        for (section, place) in [dated, lasting].into_iter().zip(sections) {
+            match place {
+                Some(place) => self.encoder.prepared(&mut self.output, &heads.section(place).fields),
+                None => append_fields(&mut self.encoder, &mut self.output, section),
+            }
+        }
         let is_end =
             status >= 200 && (is_bodiless || matches!(status, 204 | 304) || content_length == Some(0));
         self.end_head(start, stream, is_end);
@@ -138,7 +168,7 @@ impl Connection {
     /// Makes a request whose head is the start of `text`, in the form of HTTP/1. Returns the stream and the length of
     /// the head. `None` if the text is no request, or identifiers are used up.
     pub fn send_request(&mut self, text: &[u8], scheme: &str) -> Option<(u32, usize)> {
-        let text_bytes = memmem::find(text, b"\r\n\r\n")? + 4;
+        let text_bytes = EMPTY_LINE.find(text)? + 4;
         let line_end = memchr(b'\r', text)?;
         let mut words = text[..line_end].split(|byte| *byte == b' ');
         let (method, target, _version) = (words.next()?, words.next()?, words.next()?);
@@ -211,7 +241,7 @@ impl Connection {
 
 /// Checks the fields of HTTP/1 in `section`. Returns the Content-Length; `None` if a field is malformed, or the body has
 /// a transfer coding.
-fn checked_fields(section: &[u8]) -> Option<Option<u64>> {
+pub(super) fn checked_fields(section: &[u8]) -> Option<Option<u64>> {
     let mut content_length = None;
     for line in lines(section) {
         let (name, value) = line?;
@@ -227,8 +257,14 @@ fn checked_fields(section: &[u8]) -> Option<Option<u64>> {
     Some(content_length)
 }
 
-/// Encodes the fields of HTTP/1 in `section`, which have been checked, but for those of the connection.
+/// Encodes the fields of HTTP/1 in `section`, which have been checked.
 fn append_fields(encoder: &mut Encoder, block: &mut Vec<u8>, section: &[u8]) {
+    for_each_field(section, |name, value| encoder.field(block, name, value));
+}
+
+/// Calls `take` with the fields of HTTP/1 in `section`, which have been checked, but for those of the connection. Names
+/// are in lower case.
+pub(super) fn for_each_field(section: &[u8], mut take: impl FnMut(&[u8], &[u8])) {
     for (name, value) in lines(section).flatten() {
         let (mut usual, long);
         let lower: &[u8] = if name.len() <= NAME_BYTES_USUAL {
@@ -242,9 +278,24 @@ fn append_fields(encoder: &mut Encoder, block: &mut Vec<u8>, section: &[u8]) {
         };
         // RFC 9113, 8.2.2 and 8.3.1; responses have no Host.
         if !is_of_connection(lower) && lower != b"host" {
-            encoder.field(block, lower, value);
+            take(lower, value);
         }
     }
+}
+
+/// The lines up to Date, and those behind it, which come again in other responses. Date is looked for where our heads
+/// have it.
+fn split_behind_date(section: &[u8]) -> (&[u8], &[u8]) {
+    let mut end = 0;
+    for _ in 0..DATE_LINE_MAX {
+        let line = &section[end..];
+        let Some(length) = memchr(b'\n', line) else { break };
+        end += length + 1;
+        if line.get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"date:")) {
+            return section.split_at(end);
+        }
+    }
+    (&[], section)
 }
 
 /// The names and values of field lines; `None` for a line that has no name.

@@ -103,6 +103,35 @@ fn send(side: &mut Connection, stream: u32, bytes: &[u8], is_end: bool) {
     side.output().extend_from_slice(bytes);
 }
 
+/// Sends a head that was not sent before.
+fn respond(server: &mut Connection, stream: u32, text: &[u8], is_bodiless: bool) -> Option<SentHead> {
+    server.send_response(stream, text, is_bodiless, &mut HeadCache::default())
+}
+
+#[test]
+fn heads_that_come_again_mean_the_same_over_every_connection() {
+    let mut heads = HeadCache::default();
+    for _ in 0..2 {
+        let mut pair = Pair::new();
+        for date in 0..4 {
+            let stream = pair.get("/");
+            pair.talk();
+            let text = format!(
+                "HTTP/1.1 200 OK\r\nServer: s\r\nDate: {date}\r\nContent-Length: 5\r\nContent-Type: t\r\n\
+                 Connection: close\r\nETag: \"x\"  \r\n\r\n"
+            );
+            let sent = pair.server.send_response(stream, text.as_bytes(), true, &mut heads).unwrap();
+            assert_eq!((sent.content_length, sent.text_bytes), (Some(5), text.len()));
+            pair.server.finish(stream);
+            let received = format!(
+                "HTTP/1.1 200\r\nserver: s\r\ndate: {date}\r\ncontent-length: 5\r\ncontent-type: t\r\n\
+                 etag: \"x\"\r\n"
+            );
+            assert_eq!(pair.talk().0, [Told::Head(stream, received, true)]);
+        }
+    }
+}
+
 #[test]
 fn requests_and_responses() {
     let mut pair = Pair::new();
@@ -112,15 +141,15 @@ fn requests_and_responses() {
     let (_, server) = pair.talk();
     assert_eq!(server, [Told::Head(1, head("/a"), true), Told::Head(3, head("/b"), true)]);
     let interim =
-        pair.server.send_response(3, b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", false).unwrap();
+        respond(&mut pair.server, 3, b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", false).unwrap();
     assert!(interim.is_interim() && !interim.is_end);
     let text = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\nX: y\r\n\r\nhello";
-    let sent = pair.server.send_response(3, text, false).unwrap();
+    let sent = respond(&mut pair.server, 3, text, false).unwrap();
     assert_eq!((sent.status, sent.content_length, sent.is_end), (200, Some(5), false));
     assert_eq!(&text[sent.text_bytes..], b"hello");
     send(&mut pair.server, 3, b"hello", true);
     pair.server.finish(3);
-    let nothing = pair.server.send_response(1, b"HTTP/1.1 304 Not Modified\r\n\r\n", false).unwrap();
+    let nothing = respond(&mut pair.server, 1, b"HTTP/1.1 304 Not Modified\r\n\r\n", false).unwrap();
     assert!(nothing.is_end);
     pair.server.finish(1);
     let (client, server) = pair.talk();
@@ -200,7 +229,7 @@ fn a_graceful_end_serves_what_is_on_its_way() {
     assert_eq!(pair.talk().1, []);
     assert!(!pair.server.is_over());
     for stream in [1, 3] {
-        pair.server.send_response(stream, b"HTTP/1.1 204 No Content\r\n\r\n", false).unwrap();
+        respond(&mut pair.server, stream, b"HTTP/1.1 204 No Content\r\n\r\n", false).unwrap();
         pair.server.finish(stream);
     }
     assert!(pair.server.is_over());
@@ -223,7 +252,7 @@ fn heads_are_limited_and_long_ones_cut_into_frames() {
     let stream = pair.get(&format!("/{}", "x".repeat(990)));
     assert_eq!(pair.talk().1, [Told::TooLarge(stream)]);
     let long = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "\x7e".repeat(40_000));
-    pair.server.send_response(stream, long.as_bytes(), true).unwrap();
+    respond(&mut pair.server, stream, long.as_bytes(), true).unwrap();
     let kinds: Vec<_> =
         frames(&pair.server.take_output()).iter().map(|(head, _)| (head.kind, head.flags)).collect();
     assert_eq!(
@@ -249,7 +278,7 @@ fn what_http2_lacks_is_not_sent() {
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n",
         "HTTP/2 200\r\n\r\n",
     ] {
-        assert_eq!(pair.server.send_response(stream, bad.as_bytes(), false), None, "{bad:?}");
+        assert_eq!(respond(&mut pair.server, stream, bad.as_bytes(), false), None, "{bad:?}");
     }
     for bad in [
         "",
@@ -387,7 +416,7 @@ fn play(bytes: &[u8], piece_bytes: usize, plan: Plan) -> Result<Vec<Told>, TestC
                 prop_assert!(server.stream_count() <= LIMITS.streams_max as usize);
             }
             for stream in answered.drain(..).filter(|_| plan.is_answering) {
-                if server.send_response(stream, b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\n", false).is_some()
+                if respond(&mut server, stream, b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\n", false).is_some()
                     && server.is_live(stream)
                 {
                     let count = server.room(stream).min(server.frame_bytes_max()).min(100);
@@ -451,7 +480,7 @@ proptest! {
         }
         pair.talk();
         for (stream, _) in &down {
-            pair.server.send_response(*stream, b"HTTP/1.1 200 OK\r\n\r\n", false).unwrap();
+            respond(&mut pair.server, *stream, b"HTTP/1.1 200 OK\r\n\r\n", false).unwrap();
         }
         pair.talk();
         let mut received = 0;

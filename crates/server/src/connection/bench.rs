@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sojourn_cgi::Ends;
 use sojourn_content::{Budgets, Caches, Directory, Rules};
+use sojourn_http::http2::HeadCache;
 
 use super::{Context, Handler, Pool, SendPath, Shared};
 use crate::clock::Clock;
@@ -16,6 +17,7 @@ pub struct Bench {
     pub origin: Directory,
     pub handler: Box<dyn Handler>,
     pub pool: Pool,
+    pub heads: HeadCache,
     pub served: Served,
     pub clock: Clock,
     pub send_path: SendPath,
@@ -30,6 +32,7 @@ impl Bench {
             origin: Directory::new(root, Rules::default()).unwrap(),
             handler: Box::new(StaticFiles::new(Caches::new(&Budgets::default()), Arc::default())),
             pool: Pool::default(),
+            heads: HeadCache::default(),
             served: Served::default(),
             clock: Clock::new(),
             send_path: SendPath::default(),
@@ -44,6 +47,7 @@ impl Bench {
             handler: &mut *self.handler,
             shared: Shared {
                 pool: &mut self.pool,
+                heads: &mut self.heads,
                 served: &mut self.served,
                 clock: &self.clock,
                 send_path: &self.send_path,

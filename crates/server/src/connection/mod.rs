@@ -13,6 +13,7 @@ use std::ops::{Deref, DerefMut};
 use rustls::client::ClientConnection;
 use rustls::server::ServerConnection;
 use sojourn_cgi::Ends;
+use sojourn_http::http2::HeadCache;
 
 use crate::access_log::AccessLog;
 use crate::clock::Clock;
@@ -57,6 +58,7 @@ pub struct Context<'a> {
 /// The state of an event loop or worker that its connections and handlers share.
 pub struct Shared<'a> {
     pub pool: &'a mut Pool,
+    pub heads: &'a mut HeadCache,
     pub served: &'a mut Served,
     pub clock: &'a Clock,
     pub send_path: &'a SendPath,

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use sojourn_cgi::Ends;
+use sojourn_http::http2::HeadCache;
 
 use crate::access_log::AccessLog;
 use crate::clients::Clients;
@@ -70,6 +71,7 @@ pub struct LoopState<'a, P> {
     /// The handler of this loop's requests.
     pub handler: Box<dyn Handler>,
     pub pool: Pool,
+    heads: HeadCache,
     pub clock: Clock,
     pub timers: Timers,
     pub served: Served,
@@ -91,6 +93,7 @@ impl<'a, P> LoopState<'a, P> {
             runnable: Vec::new(),
             handler: site.handler()?,
             pool: Pool::default(),
+            heads: HeadCache::default(),
             timers: Timers::new(clock.now),
             clock,
             served: Served::default(),
@@ -104,6 +107,7 @@ impl<'a, P> LoopState<'a, P> {
     pub fn context(&mut self, token: u64) -> (&mut Clients<Client<P>>, Context<'_>) {
         let shared = Shared {
             pool: &mut self.pool,
+            heads: &mut self.heads,
             served: &mut self.served,
             clock: &self.clock,
             send_path: &self.site.send_path,

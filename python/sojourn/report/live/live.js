@@ -12,17 +12,17 @@ const lines = [];
 let ended = false;
 
 function series(name, colour, line, of) {
-  return { name, colour, line, points: lines.map((each) => ({ x: each.at, y: of(each), text: `${number(each.at)} s` })).filter((each) => Number.isFinite(each.y)) };
+  return { name, colour, line, points: lines.map((each) => ({ x: each.seconds, y: of(each), text: `${number(each.seconds)} s` })).filter((each) => Number.isFinite(each.y)) };
 }
 function plot(id, title, label, curves, tick, log) {
   const shown = curves.filter((each) => each.points.length);
   $(id).hidden = !shown.length;
   if (!shown.length) return;
   for (const curve of shown) for (const point of curve.points) point.text = `${tick(point.y)} at ${point.text}`;
-  const [first, last] = [lines[0].at, lines[lines.length - 1].at];
+  const [first, last] = [lines[0].seconds, lines[lines.length - 1].seconds];
   draw($(id), {
     title, caption: "One point per line of progress.", series: shown, guides: [], shades: [],
-    x: { label: "seconds since the page began", scale: linear(first, Math.max(last, first + 10)), tick: (each) => number(each, 4) },
+    x: { label: "seconds since the run began", scale: linear(first, Math.max(last, first + 10)), tick: (each) => number(each, 4) },
     y: { label, scale: scaleOf(shown.flatMap((each) => each.points.map((point) => point.y)), log), tick },
   });
 }
@@ -58,14 +58,13 @@ function paint() {
   ], (each) => number(each));
 }
 
-const began = performance.now();
 const source = new EventSource(`events?token=${encodeURIComponent(token)}`);
 source.addEventListener("progress", ({ data }) => {
   const line = JSON.parse(data);
   // Several machines report in turn: the plots show the first one, as their percentiles do not add up.
   if (line.progress === undefined || (line.host && lines.length && lines[0].host !== line.host)) return;
   if (line.requests_per_second === undefined && line.streams_playing === undefined) return;
-  lines.push({ ...line, at: (performance.now() - began) / 1e3 });
+  lines.push(line);
   if (lines.length > HISTORY) lines.shift();
   requestAnimationFrame(paint);
 });

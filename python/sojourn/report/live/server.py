@@ -10,6 +10,7 @@ import hmac
 import json
 import secrets
 import threading
+import time
 from collections import deque
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -46,7 +47,7 @@ class LivePage:
         self._changed = threading.Condition()
         self._ended = False
         self._count = 0
-        self.readers = 0
+        self._began = time.monotonic()
         try:
             self._server = _Server((HOST, port), self)
         except OSError as error:
@@ -74,7 +75,8 @@ class LivePage:
         self._server.server_close()
 
     def __call__(self, progress: ProgressLine) -> None:
-        self._publish("progress", progress.model_dump_json())
+        since = round(time.monotonic() - self._began, 3)
+        self._publish("progress", json.dumps({"seconds": since, **progress.model_dump(mode="json")}))
 
     def _publish(self, kind: str, data: str) -> None:
         with self._changed:

@@ -50,53 +50,107 @@ impl Encoder {
 
     /// Appends a field whose name is in lower case.
     pub fn field(&mut self, block: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-        let index = index_of(name);
-        // Names with values in the static table have them in sequence.
-        if let Some(first) = index
-            && let Some(whole) = (usize::from(first)..)
-                .zip(&STATIC[usize::from(first) - 1..])
-                .take_while(|(_, (other, _))| other.as_bytes() == name)
-                .find_map(|(index, (_, other))| {
-                    (other.as_bytes() == value && !value.is_empty()).then_some(index)
-                })
-        {
-            return append_integer(block, INDEXED, 7, whole);
-        }
-        match use_of(name, value) {
-            Use::Again => {
-                if let Some(place) = self.table.find(name, value) {
-                    return append_integer(block, INDEXED, 7, STATIC.len() + 1 + place);
-                }
-                self.append_name(block, KEPT, 6, index, name);
-                append_short(block, value);
-                self.table.insert(name, value);
-            }
-            Use::Once => {
-                self.append_name(block, 0, 4, index, name);
-                append_plain(block, value);
-            }
-            Use::Secret => {
-                self.append_name(block, SECRET, 4, index, name);
+        let form = Form::of(name, value);
+        match form.sent {
+            Sent::Whole(whole) => append_integer(block, INDEXED, 7, whole.into()),
+            Sent::Again => self.again(block, form.name_index, name, value),
+            Sent::Once => append_once(block, self.index_of(form.name_index, name), name, value),
+            Sent::Secret => {
+                append_name(block, SECRET, 4, self.index_of(form.name_index, name), name);
                 append_short(block, value);
             }
         }
     }
 
-    fn append_name(&self, block: &mut Vec<u8>, first: u8, prefix_bits: u32, index: Option<u8>, name: &[u8]) {
+    /// Appends fields that were prepared.
+    pub fn prepared(&mut self, block: &mut Vec<u8>, fields: &Prepared) {
+        let mut sent = 0;
+        for Again { before, name_index, name, value } in &fields.again {
+            block.extend_from_slice(&fields.literals[sent..*before]);
+            sent = *before;
+            self.again(block, *name_index, name, value);
+        }
+        block.extend_from_slice(&fields.literals[sent..]);
+    }
+
+    /// Appends a field that is in the table, or comes into it.
+    fn again(&mut self, block: &mut Vec<u8>, name_index: Option<u8>, name: &[u8], value: &[u8]) {
+        if let Some(place) = self.table.find(name, value) {
+            return append_integer(block, INDEXED, 7, STATIC.len() + 1 + place);
+        }
+        append_name(block, KEPT, 6, self.index_of(name_index, name), name);
+        append_short(block, value);
+        self.table.insert(name, value);
+    }
+
+    /// The index of a name: in the static table, or else in the connection's.
+    fn index_of(&self, name_index: Option<u8>, name: &[u8]) -> Option<usize> {
         let of_table = || self.table.find_name(name).map(|place| STATIC.len() + 1 + place);
-        match index.map(usize::from).or_else(of_table) {
-            Some(index) => append_integer(block, first, prefix_bits, index),
-            None => {
-                block.push(first);
-                append_short(block, name);
+        name_index.map(usize::from).or_else(of_table)
+    }
+}
+
+/// Fields of which everything is encoded that is the same over every connection.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    literals: Vec<u8>,
+    again: Vec<Again>,
+}
+
+/// A field that depends on the connection's table.
+#[derive(Debug)]
+struct Again {
+    /// The literals before it.
+    before: usize,
+    name_index: Option<u8>,
+    name: Box<[u8]>,
+    value: Box<[u8]>,
+}
+
+impl Prepared {
+    /// Adds a field whose name is in lower case. Returns false if it is secret: that is not to be kept.
+    pub fn add(&mut self, name: &[u8], value: &[u8]) -> bool {
+        let Form { name_index, sent } = Form::of(name, value);
+        match sent {
+            Sent::Whole(whole) => append_integer(&mut self.literals, INDEXED, 7, whole.into()),
+            Sent::Again => {
+                let before = self.literals.len();
+                self.again.push(Again { before, name_index, name: name.into(), value: value.into() });
             }
+            Sent::Once => append_once(&mut self.literals, name_index.map(usize::from), name, value),
+            Sent::Secret => return false,
+        }
+        true
+    }
+}
+
+fn append_once(block: &mut Vec<u8>, index: Option<usize>, name: &[u8], value: &[u8]) {
+    append_name(block, 0, 4, index, name);
+    append_plain(block, value);
+}
+
+fn append_name(block: &mut Vec<u8>, first: u8, prefix_bits: u32, index: Option<usize>, name: &[u8]) {
+    match index {
+        Some(index) => append_integer(block, first, prefix_bits, index),
+        None => {
+            block.push(first);
+            append_short(block, name);
         }
     }
 }
 
-/// How a field is sent.
+/// How a field is sent, as far as that is the same over every connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
+struct Form {
+    /// The name's index in the static table.
+    name_index: Option<u8>,
+    sent: Sent,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    /// By its index in the static table.
+    Whole(u8),
     /// Probably again: added to the table.
     Again,
     Once,
@@ -104,9 +158,26 @@ enum Use {
     Secret,
 }
 
-fn use_of(name: &[u8], value: &[u8]) -> Use {
+impl Form {
+    fn of(name: &[u8], value: &[u8]) -> Form {
+        let name_index = index_of(name);
+        let whole = name_index.and_then(|first| whole_index(first, name, value));
+        Form { name_index, sent: whole.map_or_else(|| sent(name, value), Sent::Whole) }
+    }
+}
+
+/// The index of the whole field in the static table, of which `first` is the first with its name. Names with values
+/// there have them in sequence.
+fn whole_index(first: u8, name: &[u8], value: &[u8]) -> Option<u8> {
+    (first..)
+        .zip(&STATIC[usize::from(first) - 1..])
+        .take_while(|(_, (other, _))| other.as_bytes() == name)
+        .find_map(|(index, (_, other))| (other.as_bytes() == value && !value.is_empty()).then_some(index))
+}
+
+fn sent(name: &[u8], value: &[u8]) -> Sent {
     match name {
-        b"authorization" | b"proxy-authorization" | b"set-cookie" => Use::Secret,
+        b"authorization" | b"proxy-authorization" | b"set-cookie" => Sent::Secret,
         b"content-length"
         | b"content-range"
         | b"etag"
@@ -123,8 +194,8 @@ fn use_of(name: &[u8], value: &[u8]) -> Use {
         | b"if-none-match"
         | b"if-modified-since"
         | b"if-unmodified-since"
-        | b"if-range" => Use::Once,
-        _ if name.len() + value.len() > KEPT_FIELD_BYTES_MAX => Use::Once,
-        _ => Use::Again,
+        | b"if-range" => Sent::Once,
+        _ if name.len() + value.len() > KEPT_FIELD_BYTES_MAX => Sent::Once,
+        _ => Sent::Again,
     }
 }

@@ -8,7 +8,7 @@ mod static_table;
 mod table;
 
 pub use decoder::{BadBlock, Decoder, Field};
-pub use encoder::Encoder;
+pub use encoder::{Encoder, Prepared};
 
 /// The table size of either side unless it says otherwise (RFC 9113, 6.5.2).
 pub const TABLE_BYTES: usize = 4096;

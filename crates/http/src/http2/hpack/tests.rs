@@ -163,7 +163,14 @@ proptest! {
                 encoder.field(&mut block, name.as_bytes(), value.as_bytes());
             }
             let expected: Vec<_> = list.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-            prop_assert_eq!(fields(&mut decoder, &block), Ok(expected));
+            prop_assert_eq!(fields(&mut decoder, &block), Ok(expected.clone()));
+            let mut prepared = Prepared::default();
+            if list.iter().all(|(name, value)| prepared.add(name.as_bytes(), value.as_bytes())) {
+                let mut again = Vec::new();
+                encoder.begin(&mut again);
+                encoder.prepared(&mut again, &prepared);
+                prop_assert_eq!(fields(&mut decoder, &again), Ok(expected));
+            }
         }
     }
 

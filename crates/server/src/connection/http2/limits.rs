@@ -31,6 +31,10 @@ pub fn output_bytes_max() -> usize {
     if is_short() { OUTPUT_BYTES_MAX_SHORT } else { OUTPUT_BYTES_MAX }
 }
 
+/// How much of an output is left by bodies for heads: with those of a few new streams it is still encrypted and sent at
+/// once, and has no small rest.
+pub const HEADS_BYTES: usize = 4 * 1024;
+
 /// The least room in an output for another part of a body.
 pub const ROOM_BYTES_MIN: usize = 512;
 
@@ -42,7 +46,7 @@ pub const READ_AHEAD_BYTES_MAX: usize = 256 * 1024;
 pub const UNSENT_BYTES_MAX: usize = 2 * READ_AHEAD_BYTES_MAX;
 
 /// How much of a large body is read at a time: one output, including frame headers.
-pub const SLICE_BYTES: usize = OUTPUT_BYTES_MAX - 1024;
+pub const SLICE_BYTES: usize = OUTPUT_BYTES_MAX - HEADS_BYTES - 1024;
 
 /// The smallest slice while little was read ahead, even for a small window: one frame.
 pub const SLICE_BYTES_MIN: usize = 16 * 1024;

@@ -8,7 +8,7 @@ use std::ops::Add;
 use bytes::Bytes;
 use sojourn_http::http2::Connection;
 
-use super::limits::{GATHERED_BYTES_MIN, ROOM_BYTES_MIN, UNSENT_BYTES_MAX, output_bytes_max};
+use super::limits::{GATHERED_BYTES_MIN, HEADS_BYTES, ROOM_BYTES_MIN, UNSENT_BYTES_MAX, output_bytes_max};
 use crate::connection::output::{Frames, Output, Piece};
 
 /// What is gathered for the next output, beside the frames in the protocol's memory.
@@ -66,7 +66,7 @@ impl Wire {
 
     /// How many bytes of a body may be sent now, in one frame.
     pub fn room(&self, protocol: &mut Connection, stream: u32) -> usize {
-        let left = self.left(protocol);
+        let left = self.left(protocol).saturating_sub(HEADS_BYTES);
         if left < ROOM_BYTES_MIN {
             // Rather a whole frame in the next output.
             return 0;
@@ -134,7 +134,7 @@ impl Wire {
 mod tests {
     use sojourn_http::http2::Event;
 
-    use super::super::limits::of_protocol;
+    use super::super::limits::{OUTPUT_BYTES_MAX, of_protocol};
     use super::*;
 
     /// A server that owes the body of stream 1.
@@ -170,6 +170,22 @@ mod tests {
             assert!(rest == all[sent..], "after {sent}");
         }
         assert!(!wire.has_output(&mut server));
+    }
+
+    /// TLS encrypts no more at once.
+    #[test]
+    fn bodies_leave_room_for_heads() {
+        let (mut server, mut wire) = (server(), Wire::default());
+        let body = Bytes::from(vec![b'b'; OUTPUT_BYTES_MAX]);
+        loop {
+            let room = wire.room(&mut server, 1);
+            if room == 0 {
+                break;
+            }
+            wire.send_shared(&mut server, 1, body.slice(..room), false);
+        }
+        let length = wire.take(&mut server, false).total_bytes();
+        assert!((OUTPUT_BYTES_MAX - HEADS_BYTES - ROOM_BYTES_MIN..OUTPUT_BYTES_MAX).contains(&length));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sojourn_cgi::Ends;
+use sojourn_http::http2::HeadCache;
 
 use crate::access_log::AccessLog;
 use crate::clock::Clock;
@@ -41,6 +42,7 @@ pub struct Service<'a> {
 
 struct State {
     handler: Box<dyn Handler>,
+    heads: HeadCache,
     served: Served,
     slot: Slot,
 }
@@ -64,7 +66,8 @@ impl<'a> Service<'a> {
     }
 
     fn new(site: &'a Site, slot: Slot, log: Option<AccessLog>, is_child: bool) -> io::Result<Service<'a>> {
-        let state = State { handler: site.handler()?, served: Served::default(), slot };
+        let state =
+            State { handler: site.handler()?, heads: HeadCache::default(), served: Served::default(), slot };
         Ok(Service { site, log, is_child, state: Mutex::new(state) })
     }
 
@@ -137,6 +140,7 @@ impl<'a> Service<'a> {
     ) -> Context<'b> {
         let shared = Shared {
             pool,
+            heads: &mut state.heads,
             served: &mut state.served,
             clock,
             send_path: &self.site.send_path,

@@ -270,7 +270,7 @@ impl Stream {
                 Want::Load(range) if range.into_memory => break Stage::Job(Job::Load(range), For::Machine),
                 // Read when it is about to be sent.
                 Want::Load(_) => self.tell(Event::Done(Done::Loaded(Ok(None))), context),
-                Want::Send(output) => return self.begin(output, protocol),
+                Want::Send(output) => return self.begin(output, protocol, context),
                 Want::Receive(buffer) => {
                     context.pool.put_buffer(buffer);
                     if self.machine.waits_for() == Wait::Upload {

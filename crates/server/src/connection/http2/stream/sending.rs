@@ -32,10 +32,11 @@ enum Rest {
 
 impl Stream {
     /// Starts sending an output; the first one begins with the head.
-    pub(super) fn begin(&mut self, output: Output, protocol: &mut Connection) {
+    pub(super) fn begin(&mut self, output: Output, protocol: &mut Connection, context: &mut Context<'_>) {
         let mut sent = 0;
         while !self.has_head && sent < output.bytes.len() {
-            let Some(head) = protocol.send_response(self.id, &output.bytes[sent..], self.is_head) else {
+            let text = &output.bytes[sent..];
+            let Some(head) = protocol.send_response(self.id, text, self.is_head, context.heads) else {
                 return self.fail(protocol);
             };
             sent += head.text_bytes;
