@@ -21,7 +21,7 @@ const DEPARTURES: [InSweep; 3] = [(1.0, -10, 45), (4.0, -35, 35), (25.0, -65, 90
 const NEARLY_POISSON_DEPARTURES: [InSweep; 3] = [(1.0, -15, 30), (4.0, -25, 30), (25.0, -35, 45)];
 const NEARLY_POISSON: f64 = 0.05;
 /// The same where jobs come back to the station: twice through all.
-const RETURNING: [InSweep; 3] = [(1.0, -15, 80), (4.0, -35, 80), (25.0, -40, 75)];
+const RETURNING: [InSweep; 3] = [(1.0, -30, 80), (4.0, -40, 80), (25.0, -45, 80)];
 /// The same behind stations that turn jobs away; K 1 to 56, offered 0.3 to 1.5 times what they serve.
 const ACCEPTED: [InSweep; 3] = [(1.0, -5, 125), (4.0, -50, 40), (25.0, -75, 30)];
 /// The errors of p50 to p99.9 where a job queues more than once, by the largest C² of demand at a queue.
