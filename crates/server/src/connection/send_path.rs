@@ -4,6 +4,8 @@
 //! cache does not, but sending from it needs another call. The thresholds are measured (`docs/server-benchmark.md`) and
 //! can be changed for experiments.
 
+use sojourn_content::CHUNK_BYTES;
+
 /// Flash's alignment: the copy of what follows a head starts at a multiple of this.
 pub const HEAD_ALIGNMENT_BYTES: usize = 32;
 
@@ -26,8 +28,10 @@ impl Default for SendPath {
 }
 
 impl SendPath {
-    /// The largest body kept in memory, however it is sent.
-    pub fn in_memory_bytes_max(&self) -> u64 {
-        self.memory_bytes_max.max(self.copied_bytes_max)
+    /// The largest body kept in memory, however it is sent. If it `is_framed`, by TLS or HTTP/2, the kernel cannot send it
+    /// from the page cache: to read it each time would cost more.
+    pub fn in_memory_bytes_max(&self, is_framed: bool) -> u64 {
+        let least = if is_framed { CHUNK_BYTES } else { 0 };
+        self.memory_bytes_max.max(self.copied_bytes_max).max(least)
     }
 }

@@ -14,7 +14,7 @@ impl Http2 {
     /// Serves the streams in turn; returns true if there may be more to do for any of them.
     pub(super) fn run_streams(&mut self, context: &mut Context<'_>) -> bool {
         if self.streams.len() > 1 {
-            self.streams.sort_by_key(|stream| stream.turn(&self.protocol));
+            self.streams.sort_by_cached_key(|stream| stream.turn(&self.protocol));
         }
         let mut has_moved = false;
         let unsent = self.streams.iter().map(|stream| stream.unsent(&self.protocol));

@@ -6,7 +6,7 @@ use sojourn_content::{CHUNK_BYTES, Choice, Document};
 use sojourn_http::condition::{Validators, Verdict};
 use sojourn_http::negotiation::{self, preferred};
 use sojourn_http::range::{self, ByteRange, Selection};
-use sojourn_http::request::{Method, Request};
+use sojourn_http::request::{Method, Request, Version};
 use sojourn_http::{Status, head};
 
 use super::{Exchange, StaticFiles, append_status_fields};
@@ -68,7 +68,7 @@ impl StaticFiles {
             self.begin_document(request, status, document, response);
             return response.answered(request, status.code());
         }
-        let from_memory = document.size <= response.shared.send_path.in_memory_bytes_max();
+        let from_memory = document.size <= in_memory_bytes_max(request, response);
         if !from_memory || document.size > CHUNK_BYTES {
             self.begin_document(request, status, document, response);
             let stream = Stream::new(Arc::clone(document), from_memory);
@@ -131,7 +131,7 @@ impl StaticFiles {
         ranges: &[ByteRange],
         response: &mut Response<'_, '_>,
     ) -> Step {
-        let is_small = document.size <= response.shared.send_path.in_memory_bytes_max().min(CHUNK_BYTES);
+        let is_small = document.size <= in_memory_bytes_max(request, response).min(CHUNK_BYTES);
         if !is_small {
             let mut parts = begin_partial(request, document, ranges, response);
             response.body(&parts.remove(0).preamble);
@@ -149,6 +149,12 @@ impl StaticFiles {
         }
         response.answered(request, Status::PartialContent.code())
     }
+}
+
+/// The largest body kept in memory for an answer to `request`.
+pub(super) fn in_memory_bytes_max(request: &Request<'_>, response: &Response<'_, '_>) -> u64 {
+    let is_framed = response.is_secure() || request.version == Version::Http2;
+    response.shared.send_path.in_memory_bytes_max(is_framed)
 }
 
 /// Writes the head of a 206; returns the body's parts.

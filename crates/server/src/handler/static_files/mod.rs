@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use slab::Slab;
-use sojourn_content::{Caches, Document, Done, FileRange, LoadError, OpenError, Opened, Opening, Resource};
+use sojourn_content::{
+    CHUNK_BYTES, Caches, Document, Done, FileRange, LoadError, OpenError, Opened, Opening, Resource,
+};
 use sojourn_http::request::{Method, Request};
 use sojourn_http::{SitePath, Status, head};
 
@@ -20,6 +22,7 @@ mod document;
 pub mod hls;
 mod resolve;
 
+use document::in_memory_bytes_max;
 use resolve::{Resolved, resolve};
 
 pub const KIND: Kind = Kind {
@@ -103,7 +106,8 @@ impl StaticFiles {
             return self.answer_instead(request, host, status, arrived, response);
         }
         let resource = Resource { host, path };
-        match resolve(&resource, arrived, &mut self.caches, response.shared) {
+        let body_bytes_max = in_memory_bytes_max(request, response).min(CHUNK_BYTES);
+        match resolve(&resource, arrived, body_bytes_max, &mut self.caches, response.shared) {
             Resolved::Document(document, body) => self.document(request, None, &document, body, response),
             Resolved::Directory => redirect(request, &resource.path, response),
             Resolved::Failed(status) => self.fail(request, host, status, response),

@@ -12,6 +12,7 @@ use sojourn_content::{
 use sojourn_http::Status;
 use sojourn_http::request::Request;
 
+use super::document::in_memory_bytes_max;
 use super::{Arrived, StaticFiles};
 use crate::connection::{Response, Shared, Step};
 
@@ -26,10 +27,12 @@ pub(super) enum Resolved {
     Unknown(Opening),
 }
 
-/// Resolves `resource`; `arrived` is the disk's outcome for it.
+/// Resolves `resource`; `arrived` is the disk's outcome for it. A document that has to be opened is read at once if it is
+/// no longer than `body_bytes_max`.
 pub(super) fn resolve(
     resource: &Resource<'_>,
     arrived: Option<Arrived>,
+    body_bytes_max: u64,
     caches: &mut Caches,
     shared: &Shared<'_>,
 ) -> Resolved {
@@ -67,7 +70,6 @@ pub(super) fn resolve(
         Lookup::Stale(known) => Some(known),
         Lookup::Miss => None,
     };
-    let body_bytes_max = shared.send_path.in_memory_bytes_max().min(CHUNK_BYTES);
     Resolved::Unknown(Opening { resource: resource.clone().into_owned(), known, body_bytes_max })
 }
 
@@ -101,7 +103,8 @@ impl StaticFiles {
         };
         let Some(path) = path else { return self.page(request, status, response) };
         let resource = Resource { host, path: path.clone() };
-        match resolve(&resource, arrived, &mut self.caches, response.shared) {
+        let body_bytes_max = in_memory_bytes_max(request, response).min(CHUNK_BYTES);
+        match resolve(&resource, arrived, body_bytes_max, &mut self.caches, response.shared) {
             Resolved::Document(document, body) => {
                 self.document(request, Some(status), &document, body, response)
             }

@@ -151,6 +151,9 @@ impl Stream {
     /// What it holds of a file.
     pub fn unsent(&self, protocol: &Connection) -> Unsent {
         let bytes = self.unsent_bytes;
+        if bytes == 0 {
+            return Unsent::default();
+        }
         Unsent { bytes, allowed_bytes: bytes.min(protocol.stream_window(self.id)) }
     }
 

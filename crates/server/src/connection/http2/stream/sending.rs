@@ -87,7 +87,14 @@ impl Stream {
         if count == 0 {
             if protocol.room(self.id) == 0 {
                 // It may be long until the client takes more.
-                sending.output.bytes.shrink_to_fit();
+                let output = &mut sending.output;
+                if sending.sent == output.bytes.len() {
+                    // Rather than leave a hole that fits nothing.
+                    context.pool.put(std::mem::take(&mut output.bytes));
+                    sending.sent = 0;
+                } else {
+                    output.bytes.shrink_to_fit();
+                }
             }
             self.stage = Stage::Sending(sending);
             return false;
