@@ -11,9 +11,6 @@ use crate::document::Document;
 use crate::lru::{Lru, Weight};
 use crate::resource::{Resource, ResourceKey};
 
-/// Bodies are cached in chunks of this size; a small body is one shorter chunk.
-pub const CHUNK_BYTES: u64 = 64 * 1024;
-
 /// The cost of an open document in the path cache, beside the bytes of its path (held twice): the document, its entry,
 /// the kernel's file. Each variant costs the same.
 const DOCUMENT_BYTES: usize = 768;
@@ -131,7 +128,7 @@ impl Caches {
         let Some(known) = self.paths.lru.remove(resource) else { return };
         for document in known.document.all() {
             self.heads.lru.remove(&document.id);
-            for chunk in 0..document.size.div_ceil(CHUNK_BYTES) {
+            for chunk in 0..document.size.div_ceil(document.chunk_bytes()) {
                 self.chunks.lru.remove(&(document.id, chunk));
             }
         }
@@ -153,13 +150,16 @@ impl Caches {
 
     /// The chunk of the body that begins at `offset`, if it is cached.
     pub fn chunk(&mut self, document: &Document, offset: u64) -> Option<&Arc<[u8]>> {
-        self.chunks.get((document.id, offset / CHUNK_BYTES)).map(|chunk| &*chunk)
+        self.chunks.get((document.id, offset / document.chunk_bytes())).map(|chunk| &*chunk)
     }
 
     /// Caches the chunk that begins at `offset`.
     pub fn insert_chunk(&mut self, document: &Document, offset: u64, chunk: &Arc<[u8]>) {
-        debug_assert!(offset.is_multiple_of(CHUNK_BYTES), "a chunk begins at a multiple of its size");
-        let key = (document.id, offset / CHUNK_BYTES);
+        debug_assert!(
+            offset.is_multiple_of(document.chunk_bytes()),
+            "a chunk begins at a multiple of its size"
+        );
+        let key = (document.id, offset / document.chunk_bytes());
         let weight = Weight { bytes: ENTRY_BYTES + chunk.len(), count: 1 };
         self.chunks.lru.insert(key, Arc::clone(chunk), weight);
     }

@@ -1,9 +1,11 @@
-//! An open version of a file: everything that a response needs except the bytes.
+//! An open version of a file, or a version of a remote object: everything that a response needs except the bytes.
 //!
 //! A document may have variants: compressed copies beside it, or another format of a listing. They are opened together
 //! and live as long, so choosing one for a request needs no lookup.
 
-use std::os::fd::OwnedFd;
+use std::fmt::Debug;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -36,18 +38,54 @@ impl Identity {
         }
     }
 
+    /// The version of a remote object that is document number `id`.
+    pub(crate) fn of_remote(id: u64, size: u64, modified: HttpDate) -> Identity {
+        let seconds = i64::try_from(modified.seconds()).unwrap_or(i64::MAX);
+        Identity {
+            // No file system has this number.
+            device: u64::MAX,
+            inode: id,
+            size: i64::try_from(size).unwrap_or(i64::MAX),
+            modified: (seconds, 0),
+            changed: (seconds, 0),
+        }
+    }
+
     /// Last modification in seconds since 1970.
     pub fn modified_seconds(&self) -> i64 {
         self.modified.0
     }
 }
 
-/// An open regular file. It stays readable even if the path names another version by now.
+/// Bodies of files are cached in chunks of this size; a small body is one shorter chunk.
+pub const CHUNK_BYTES: u64 = 64 * 1024;
+
+/// A version of an object of a remote origin: only this version is ever read.
+pub trait RemoteObject: Debug + Send + Sync {
+    /// The size of the chunks in which it is read and cached.
+    fn chunk_bytes(&self) -> u64;
+
+    /// Returns true once the origin is known to have another version.
+    fn is_outdated(&self) -> bool;
+
+    /// Reads the object at `key` from `offset` until `into` is full or the object ends; returns the number of bytes
+    /// read, which is 0 if there is another version by now.
+    fn read(&self, key: &[u8], offset: u64, into: &mut [u8]) -> io::Result<usize>;
+}
+
+/// Where a document's bytes are.
+#[derive(Debug)]
+pub enum Body {
+    /// A regular file. It stays readable even if the path names another version by now.
+    File(OwnedFd),
+    Remote(Box<dyn RemoteObject>),
+}
+
 #[derive(Debug)]
 pub struct Document {
     /// The key in the caches; unique among all documents of the process.
     pub id: u64,
-    pub file: OwnedFd,
+    pub body: Body,
     /// Its path below the root as opened, including an index file's name.
     pub file_path: Box<[u8]>,
     /// Its size when it was opened; a response announces and sends exactly this many bytes.
@@ -109,12 +147,11 @@ pub struct Extract<'a> {
 impl Document {
     /// The document of `file`, of which `stat` was just read: with no known type and no variants.
     pub fn new(file: OwnedFd, file_path: &[u8], stat: &Stat) -> Document {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let identity = Identity::of(stat);
         let (seconds, nanoseconds) = identity.modified;
         Document {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            file,
+            id: Document::next_id(),
+            body: Body::File(file),
             file_path: file_path.into(),
             size: u64::try_from(identity.size).unwrap_or(0),
             modified: HttpDate::from_seconds(seconds.min(now_seconds())),
@@ -128,6 +165,28 @@ impl Document {
             source: Source::File,
             share: None,
             identity,
+        }
+    }
+
+    /// A number that no other document of the process has.
+    pub(crate) fn next_id() -> u64 {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        NEXT_ID.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The open file; `None` if it is an object of a remote origin.
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+        match &self.body {
+            Body::File(file) => Some(file.as_fd()),
+            Body::Remote(_) => None,
+        }
+    }
+
+    /// The size of the chunks in which it is cached. A remote object is also read in these.
+    pub fn chunk_bytes(&self) -> u64 {
+        match &self.body {
+            Body::File(_) => CHUNK_BYTES,
+            Body::Remote(object) => object.chunk_bytes(),
         }
     }
 

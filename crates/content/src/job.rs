@@ -1,5 +1,6 @@
 //! Work that may wait for a disk, as a value: a thread that may block performs it.
 
+use std::io;
 use std::sync::Arc;
 
 use crate::document::Document;
@@ -55,7 +56,7 @@ pub enum Done {
     Loaded(Result<Option<Arc<[u8]>>, LoadError>),
 }
 
-/// What a path names, with the body if it is small and newly read.
+/// What a path names, with the body if it is small and newly read, or the first chunk of a remote object.
 #[derive(Clone, Debug)]
 pub enum Opened {
     Document(Arc<Document>, Option<Arc<[u8]>>),
@@ -67,6 +68,7 @@ impl From<Found> for Opened {
     fn from(found: Found) -> Opened {
         match found {
             Found::Document(document) => Opened::Document(document, None),
+            Found::Loaded(document, start) => Opened::Document(document, Some(start)),
             Found::Directory => Opened::Directory,
         }
     }
@@ -79,9 +81,32 @@ pub enum LoadError {
     Truncated,
     #[error("reading the file failed")]
     Failed,
+    /// A remote origin failed.
+    #[error("the origin failed")]
+    Unavailable,
+    /// A remote origin took longer than its limits allow.
+    #[error("the origin took too long")]
+    TimedOut,
+}
+
+impl LoadError {
+    fn of(error: &io::Error, document: &Document) -> LoadError {
+        match error.kind() {
+            _ if document.file().is_some() => LoadError::Failed,
+            io::ErrorKind::TimedOut => LoadError::TimedOut,
+            _ => LoadError::Unavailable,
+        }
+    }
 }
 
 impl FileRange {
+    /// The chunk of `document` that has the byte at `offset`, into memory.
+    pub fn chunk(document: &Arc<Document>, offset: u64) -> FileRange {
+        let start = offset - offset % document.chunk_bytes();
+        let length = document.chunk_bytes().min(document.size.saturating_sub(start)) as usize;
+        FileRange { document: Arc::clone(document), offset: start, length, into_memory: true }
+    }
+
     /// All of a small document, into memory.
     pub fn whole(document: &Arc<Document>) -> FileRange {
         let length = document.size as usize;
@@ -108,6 +133,7 @@ fn open(origin: &dyn Origin, opening: &Opening) -> Result<Opened, OpenError> {
     }
     match origin.open(&opening.resource)? {
         Found::Directory => Ok(Opened::Directory),
+        Found::Loaded(document, start) => Ok(Opened::Document(document, Some(start))),
         Found::Document(document) => {
             // If reading the body fails here, it is read again when it is needed, and the error is reported then.
             let is_read = document.size <= opening.body_bytes_max && document.variants.is_empty();
@@ -123,7 +149,7 @@ fn read(origin: &dyn Origin, range: &FileRange) -> Result<Arc<[u8]>, LoadError> 
     match origin.read(&range.document, range.offset, into) {
         Ok(length) if length == range.length => Ok(bytes),
         Ok(_) => Err(LoadError::Truncated),
-        Err(_) => Err(LoadError::Failed),
+        Err(error) => Err(LoadError::of(&error, &range.document)),
     }
 }
 

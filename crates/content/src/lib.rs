@@ -18,14 +18,14 @@ pub mod residency;
 mod resource;
 mod rules;
 
-pub use caches::{Budgets, CHUNK_BYTES, CacheCounts, Caches, Lookup};
-pub use document::{Choice, Document, Extract, Identity, Source};
+pub use caches::{Budgets, CacheCounts, Caches, Lookup};
+pub use document::{Body, CHUNK_BYTES, Choice, Document, Extract, Identity, RemoteObject, Source};
 pub use helpers::{HelperCounts, HelperKind, Helpers, Refused};
 pub use job::{Done, FileRange, Job, LoadError, Opened, Opening, Urgency};
 pub use lru::{Lru, Weight};
 pub use memory_budget::{MemoryBudget, MemoryShare};
 pub use memory_file::MemoryFile;
-pub use origin::{Directories, Directory, Found, OpenError, Origin};
+pub use origin::{Directories, Directory, Found, OpenError, Origin, OriginCounts, Origins, remote};
 pub use readahead::Readahead;
 pub use residency::{Absent, Residency, ResidencyCounts, Tester};
 pub use resource::{HostId, Resource};

@@ -103,8 +103,8 @@ impl Readahead {
 
 /// Asks the kernel to read ahead. If that fails, the waiting connection runs into its timeout.
 fn advise(range: &FileRange) {
-    let _ =
-        fadvise(&range.document.file, range.offset, NonZeroU64::new(range.length as u64), Advice::WillNeed);
+    let Some(file) = range.document.file() else { return };
+    let _ = fadvise(file, range.offset, NonZeroU64::new(range.length as u64), Advice::WillNeed);
 }
 
 #[cfg(test)]

@@ -242,7 +242,9 @@ impl FilmCache {
             Ok(Opened::Directory) | Err(OpenError::NotFound) => return Err(FilmError::NotFound),
             Err(OpenError::Forbidden) => return Err(FilmError::Forbidden),
             Err(OpenError::Busy) => return Err(FilmError::Busy),
-            Err(OpenError::Failed(_)) => return Err(FilmError::Failed),
+            Err(OpenError::Failed(_) | OpenError::Unavailable | OpenError::TimedOut) => {
+                return Err(FilmError::Failed);
+            }
         };
         if let Some(known) = self.films.get_mut(&path)
             && known.open.document.id == document.id

@@ -81,7 +81,7 @@ impl Credentials {
             return Err(CredentialsError::Malformed);
         };
         let credentials = Credentials::new(&id, &secret, answer.token.as_deref())?;
-        Ok(credentials.until(answer.expiration.as_deref())?)
+        credentials.until(answer.expiration.as_deref())
     }
 
     /// Reads the answer of the security token service to AssumeRoleWithWebIdentity.

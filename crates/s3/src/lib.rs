@@ -11,6 +11,6 @@ mod signature;
 pub mod xml;
 
 pub use credentials::Credentials;
-pub use location::{Addressing, Location, LocationError, is_bucket};
-pub use settings::{Profiles, Settings, SettingsError, Source};
+pub use location::{Location, LocationError, is_bucket};
+pub use settings::{Addressing, Profiles, Settings, SettingsError, Source};
 pub use signature::{EMPTY_BODY, Scope, Signed, amz_date, authorization, sign};

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use sojourn_http::path::percent_encode;
 
-use crate::Settings;
+use crate::settings::{Addressing, Settings};
 
 /// The longest key of an object, encoded as UTF-8.
 const KEY_BYTES_MAX: usize = 1024;
@@ -15,30 +15,6 @@ pub struct Location {
     pub bucket: String,
     /// Empty, or with a slash at the end.
     pub prefix: String,
-}
-
-/// How the bucket is named in a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Addressing {
-    /// In the host for AWS itself, in the path for other endpoints and for buckets with dots, which no certificate
-    /// covers.
-    #[default]
-    Auto,
-    Path,
-    Virtual,
-}
-
-impl Addressing {
-    pub const ALL: &[Addressing] = &[Addressing::Auto, Addressing::Path, Addressing::Virtual];
-
-    /// The name on the command line and in a profile (`addressing_style`).
-    pub fn name(self) -> &'static str {
-        match self {
-            Addressing::Auto => "auto",
-            Addressing::Path => "path",
-            Addressing::Virtual => "virtual",
-        }
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

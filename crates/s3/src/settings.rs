@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::Credentials;
 use crate::credentials::CredentialsError;
-use crate::{Addressing, Credentials};
 
 /// The region that is used if none is configured.
 const REGION: &str = "us-east-1";
@@ -25,6 +25,30 @@ const CONTAINER_HOSTS: [&str; 6] =
 /// The files of profiles, merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profiles(BTreeMap<String, BTreeMap<String, String>>);
+
+/// How the bucket is named in a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Addressing {
+    /// In the host for AWS itself, in the path for other endpoints and for buckets with dots, which no certificate
+    /// covers.
+    #[default]
+    Auto,
+    Path,
+    Virtual,
+}
+
+impl Addressing {
+    pub const ALL: &[Addressing] = &[Addressing::Auto, Addressing::Path, Addressing::Virtual];
+
+    /// The name on the command line and in a profile (`addressing_style`).
+    pub fn name(self) -> &'static str {
+        match self {
+            Addressing::Auto => "auto",
+            Addressing::Path => "path",
+            Addressing::Virtual => "virtual",
+        }
+    }
+}
 
 /// Where to get credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 use rustls::server::ServerConnection;
-use sojourn_content::{Budgets, HelperKind, Origin, Residency};
+use sojourn_content::{Budgets, HelperKind, Origin, OriginCounts, Residency};
 
 use crate::access_log::AccessLog;
 use crate::connection::{Handler, SendPath, Transport};
@@ -107,9 +107,29 @@ impl Site {
         let alive = self.scoreboard.processes();
         served.add(Counter::MajorFaults, alive.into_iter().map(major_faults_of).sum());
         self.content.report(&mut served);
+        origin_counts(&*self.origin).for_each(|(counter, count)| served.add(counter, count));
         served.add(Counter::LogLinesDropped, self.log.as_ref().map_or(0, AccessLog::dropped));
         served
     }
+}
+
+/// What this process has asked of a remote `origin`; nothing if it is local.
+pub(crate) fn origin_counts(origin: &dyn Origin) -> impl Iterator<Item = (Counter, u64)> + use<> {
+    use Counter as C;
+    let of = |counts: OriginCounts| {
+        let OriginCounts { opens, unchanged, reads, read_bytes, stale, changed, failures, timeouts } = counts;
+        [
+            (C::OriginOpens, opens),
+            (C::OriginUnchanged, unchanged),
+            (C::OriginReads, reads),
+            (C::OriginReceivedBytes, read_bytes),
+            (C::OriginStale, stale),
+            (C::OriginChanged, changed),
+            (C::OriginFailures, failures),
+            (C::OriginTimeouts, timeouts),
+        ]
+    };
+    origin.counts().map(of).into_iter().flatten()
 }
 
 /// Major faults of this process, or of its ended children.

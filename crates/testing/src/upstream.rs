@@ -103,6 +103,11 @@ impl Peer {
         let _ = self.stream.write_all(bytes);
     }
 
+    /// Sends; returns false if the other side has closed.
+    pub fn try_send(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
+    }
+
     /// Closes with a reset, so that data in transit is lost.
     pub fn reset(&mut self) {
         rustix::net::sockopt::set_socket_linger(&self.stream, Some(std::time::Duration::ZERO)).unwrap();

@@ -14,6 +14,7 @@ pub mod measure;
 pub mod origins;
 pub mod queueing;
 pub mod rtsp;
+pub mod s3;
 pub mod viewer;
 pub mod workload;
 
@@ -53,6 +54,7 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("proxy_response", http_cache::response),
     ("rtp_datagram", rtsp::datagram),
     ("rtsp_stream", rtsp::stream),
+    ("s3_texts", s3::texts),
     ("system_file", queueing::system_file),
     ("system_settings", queueing::settings),
     ("trace_file", workload::trace_file),

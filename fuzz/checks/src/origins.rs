@@ -43,7 +43,7 @@ pub fn network(bytes: &[u8]) {
 pub fn origin(bytes: &[u8]) {
     if let Some(url) = std::str::from_utf8(bytes).ok().and_then(|text| text.parse::<UpstreamUrl>().ok()) {
         assert!(
-            (url.port > 0 || url.socket.is_some())
+            (url.port > 0 || url.socket.is_some() || url.bucket.is_some())
                 && !url.host.is_empty()
                 && (1..=1000).contains(&url.weight)
         );
@@ -55,6 +55,7 @@ pub fn origin(bytes: &[u8]) {
             Scheme::Http => "http",
             Scheme::Https => "https",
             Scheme::FastCgi => "fcgi",
+            Scheme::S3 => "s3",
         };
         let again = format!("{scheme}://{},weight={}", url.name, url.weight).parse();
         assert_eq!(again, Ok(url));

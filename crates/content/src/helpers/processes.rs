@@ -218,7 +218,7 @@ fn encode<'a>(
     match job {
         Job::Load(FileRange { document, offset, length, .. }) => {
             let _ = Request::Read { offset: *offset, length: *length as u64 }.encode(request);
-            Ok(Some(document.file.as_fd()))
+            Ok(Some(document.file().expect("only files have helper processes")))
         }
         Job::Open(Opening { resource, body_bytes_max, .. }) => {
             let host = resource.host.0;

@@ -5,15 +5,17 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::document::Document;
+use crate::document::{Document, Extract};
 use crate::resource::Resource;
 
 mod hosts;
 mod local;
+pub mod remote;
 
-pub use hosts::Directories;
+pub use hosts::{Directories, Origins};
 pub use local::Directory;
 pub(crate) use local::PATH_BYTES_MAX;
+pub use remote::OriginCounts;
 
 pub trait Origin: Send + Sync {
     /// Opens what `resource` names now.
@@ -35,11 +37,28 @@ pub trait Origin: Send + Sync {
 
     /// Reads at `offset` until `into` is full or the document ends; returns the number of bytes read.
     fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize>;
+
+    /// The document generated from `file`, which `resource` names, with the rules applied.
+    fn extract(
+        &self,
+        _resource: &Resource<'_>,
+        _file: &Document,
+        _extract: Extract<'_>,
+    ) -> Result<Arc<Document>, OpenError> {
+        Err(OpenError::NotFound)
+    }
+
+    /// What it has done, if it is remote.
+    fn counts(&self) -> Option<OriginCounts> {
+        None
+    }
 }
 
 #[derive(Clone, Debug)]
 pub enum Found {
     Document(Arc<Document>),
+    /// A document of a remote origin, and its first chunk, which came with it.
+    Loaded(Arc<Document>, Arc<[u8]>),
     /// A directory whose trailing slash is missing: the client is redirected.
     Directory,
 }
@@ -55,6 +74,12 @@ pub enum OpenError {
     /// Out of file descriptors or memory; a later attempt may succeed.
     #[error("too many open files")]
     Busy,
+    /// A remote origin failed.
+    #[error("the origin failed")]
+    Unavailable,
+    /// A remote origin took longer than its limits allow.
+    #[error("the origin took too long")]
+    TimedOut,
     /// Any other error, with its number.
     #[error("opening failed: {}", io::Error::from_raw_os_error(*.0))]
     Failed(i32),

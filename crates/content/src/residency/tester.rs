@@ -87,9 +87,10 @@ impl Tester {
     }
 
     fn read_now(&mut self, range: &FileRange) -> Result<Done, Absent> {
+        let Some(file) = range.document.file() else { return Err(Absent::Unknown) };
         let mut bytes = blank(range.length);
         let into = Arc::get_mut(&mut bytes).expect("nobody else has it yet");
-        let answer = self.residency.read_now(&range.document.file, range.offset, into);
+        let answer = self.residency.read_now(&file, range.offset, into);
         self.judge(answer, || Some(bytes))
     }
 
@@ -126,7 +127,8 @@ impl Tester {
     }
 
     fn test(&mut self, range: &FileRange, offset: u64, length: usize) -> Result<Done, Absent> {
-        let answer = self.residency.test(&range.document.file, offset, length);
+        let Some(file) = range.document.file() else { return Err(Absent::Unknown) };
+        let answer = self.residency.test(&file, offset, length);
         self.judge(answer, || None)
     }
 
@@ -234,7 +236,7 @@ mod tests {
     fn nothing_is_waited_for_beyond_the_end() {
         let document = document();
         let mut tester = Tester::new(&Nowait, TRUST);
-        rustix::fs::ftruncate(&document.file, 1 << 20).unwrap();
+        rustix::fs::ftruncate(document.file().unwrap(), 1 << 20).unwrap();
         let truncated = |outcome| matches!(outcome, Ok(Done::Loaded(Err(LoadError::Truncated))));
         assert!(truncated(tester.test_or_trust(&range(&document, 2 << 20), SECOND)));
         assert!(!truncated(tester.test_or_trust(&range(&document, 0), SECOND)));

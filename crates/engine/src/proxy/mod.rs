@@ -15,6 +15,7 @@ use toml::Value;
 use crate::serve::binary_upgrade::{Handover, Inheritance, Offer};
 use crate::serve::config::expand;
 use crate::serve::launcher::Launcher;
+use crate::serve::origin::add_bucket;
 use crate::serve::print::print;
 use crate::serve::privileges::Identity;
 use crate::serve::pseudonym;
@@ -73,7 +74,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     if scope == CacheScope::Server {
         options.cache.make_directory();
     }
-    options.process.enter_sandbox(&options.needs(&proxy))?;
+    options.process.enter_sandbox(&options.needs(&proxy)?)?;
     let files_max = options.cache.files_max(usable_descriptors(descriptors()));
     let (cache, _disk_threads) = options.cache.open(scope, site.workers, files_max)?;
     proxy.cache = if proxy.forward.is_some() { cache } else { cache.map(Cache::as_surrogate) };
@@ -91,7 +92,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
 
 impl Options {
     /// The needs of `proxy` once it has started.
-    fn needs(&self, proxy: &Proxy) -> Needs {
+    fn needs(&self, proxy: &Proxy) -> anyhow::Result<Needs> {
         let mut needs = Needs { write: self.cache.cache_dir.iter().cloned().collect(), ..Needs::default() };
         needs.append.extend(directory_of(self.log.access_log.as_deref()));
         if proxy.forward.is_some() {
@@ -99,8 +100,12 @@ impl Options {
             needs.connections = Connections::Any;
         } else {
             add_upstreams(proxy, &mut needs);
+            let of_hosts = self.hosts.host.iter().flat_map(|host| &host.upstream);
+            for location in self.upstream.iter().chain(of_hosts).filter_map(|url| url.bucket.as_ref()) {
+                add_bucket(location, &self.upstreams.s3, &mut needs)?;
+            }
         }
-        needs
+        Ok(needs)
     }
 
     /// The site, and the proxy that answers its requests.

@@ -21,6 +21,7 @@ pub mod config;
 pub mod launcher;
 pub mod listener;
 pub mod options;
+pub mod origin;
 pub mod print;
 pub mod privileges;
 mod program;
@@ -67,14 +68,15 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     // All sockets of a port must belong to one user, so they are opened before the user changes.
     let listeners = architecture.listeners(listeners.listeners, site.workers)?;
     if let Some(user) = &options.process.user {
-        Identity::find(user)?.assume(site.log.as_ref(), [options.root.as_path()])?;
+        Identity::find(user)?
+            .assume(site.log.as_ref(), options.roots().filter(|root| origin::url_of(root).is_none()))?;
     }
     // After the privileges are dropped: what it starts, as scripts and the application, runs as the serving user.
     let handover = Handover { launcher: Launcher::start(words)?, offer };
     let routes = options.open_routes(&mut site, architecture)?;
     // The programs that inetd executes enter it themselves.
     if architecture.cache_scope().is_some() {
-        options.process.enter_sandbox(&options.needs(routes.proxy.as_deref()))?;
+        options.process.enter_sandbox(&options.needs(routes.proxy.as_deref())?)?;
     }
     options.watch_upstreams(&routes)?;
     if let Some(application) = &routes.application {

@@ -10,6 +10,7 @@ use sojourn_server::sandbox::{Connections, Needs, RESOLVER, enter};
 
 use super::options::Options;
 use super::options::process::ProcessOptions;
+use super::origin::url_of;
 
 impl ProcessOptions {
     /// Enters the sandbox with all threads and processes started from now on; reports parts that this system lacks.
@@ -33,11 +34,15 @@ impl ProcessOptions {
 
 impl Options {
     /// The needs of a site; `proxy` provides its routes' upstreams.
-    pub fn needs(&self, proxy: Option<&Proxy>) -> Needs {
+    ///
+    /// # Errors
+    /// If a remote origin is not configured completely.
+    pub fn needs(&self, proxy: Option<&Proxy>) -> anyhow::Result<Needs> {
         let roots = [(&self.root, self.content.rules())].into_iter();
         let hosts =
             self.hosts.host.iter().map(|host| (&host.root, host.content.clone().or(&self.content).rules()));
-        let read = roots.chain(hosts).map(|(root, rules)| match rules.links {
+        let local = roots.chain(hosts).filter(|(root, _)| url_of(root).is_none());
+        let read = local.map(|(root, rules)| match rules.links {
             // Symbolic links may lead anywhere.
             Links::Any => "/".into(),
             Links::Inside | Links::None => root.clone(),
@@ -47,7 +52,8 @@ impl Options {
         if let Some(proxy) = proxy {
             add_upstreams(proxy, &mut needs);
         }
-        needs
+        self.add_origins(&mut needs)?;
+        Ok(needs)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Makes a site from options: budgets and limits that fit the machine, the residency test, the log.
 
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow, bail};
-use sojourn_content::{Budgets, Directories, Directory, HelperKind, Origin, Residency, residency};
+use anyhow::{Context, anyhow, bail, ensure};
+use sojourn_content::{Budgets, Directories, Directory, HelperKind, Origin, Origins, Residency, residency};
 use sojourn_measure::limits::raise_descriptors;
 use sojourn_server::connection::SendPath;
 use sojourn_server::handler;
@@ -15,6 +15,7 @@ use sojourn_server::{Architecture, CacheScope, Host, Hosts, Limits, Scoreboard, 
 use super::options::Options;
 use super::options::content::{ContentOptions, HostOptions};
 use super::options::values::{BODIES_SHARE, HEADS_SHARE, PATHS_SHARE, budget};
+use super::origin::url_of;
 
 /// Descriptors reserved for listeners, events, logs and helpers: where there are few, half of them, but no less than it
 /// takes.
@@ -56,6 +57,10 @@ impl Options {
             memory_bytes_max: self.caching.memory_max as u64,
             aligns_heads: self.caching.align_heads,
         };
+        ensure!(
+            site.helper_kind == HelperKind::Threads || self.roots().all(|root| url_of(root).is_none()),
+            "helper processes read files only, and there is a remote origin\nhint: use --helper-kind threads"
+        );
         site.residency = self.residency_test()?;
         site.residency_trust = self.organisation.residency_trust;
         site.log = self.log.open(&site.scoreboard)?;
@@ -64,17 +69,14 @@ impl Options {
 
     /// The directories with their films as HLS, and the virtual hosts; `DIR` is the first.
     fn hosts(&self) -> anyhow::Result<(Arc<dyn Origin>, Hosts)> {
-        let open = |root: &Path, content: &ContentOptions| {
-            Directory::new(root, content.rules()).map_err(|error| bad_root(root, &error))
-        };
-        let mut directories = vec![open(&self.root, &self.content)?];
+        let mut roots = vec![(self.root.clone(), self.content.clone())];
         let mut hls = vec![self.content.offers_hls()];
         let mut hosts = vec![Host { names: self.hosts.name.clone(), pages: self.content.pages() }];
         for HostOptions { names, root, content } in self.hosts.host.clone() {
             let content = content.or(&self.content);
-            directories.push(open(&root, &content)?);
             hls.push(content.offers_hls());
             hosts.push(Host { names, pages: content.pages() });
+            roots.push((root, content));
         }
         let others =
             if self.hosts.unknown_host == "refuse" { UnknownHosts::Refused } else { UnknownHosts::First };
@@ -85,11 +87,28 @@ impl Options {
         }
         let hosts = Hosts::new(hosts, others)
             .map_err(|error| anyhow!("{error}\nhint: use each name once in --name and --host"))?;
-        let files = Directories::new(directories);
+        let files = self.origin_of(&roots)?;
         let is_offered = hls.contains(&true);
-        let origin: Arc<dyn Origin> =
-            if is_offered { Arc::new(Films::new(files, hls)) } else { Arc::new(files) };
+        let origin: Arc<dyn Origin> = if is_offered { Arc::new(Films::new(files, hls)) } else { files };
         Ok((origin, hosts))
+    }
+
+    /// The directories or remote origins of all hosts.
+    fn origin_of(&self, roots: &[(PathBuf, ContentOptions)]) -> anyhow::Result<Arc<dyn Origin>> {
+        let directory = |root: &Path, content: &ContentOptions| {
+            Directory::new(root, content.rules()).map_err(|error| bad_root(root, &error))
+        };
+        if roots.iter().all(|(root, _)| url_of(root).is_none()) {
+            let directories = roots.iter().map(|(root, content)| directory(root, content));
+            return Ok(Arc::new(Directories::new(directories.collect::<Result<_, _>>()?)));
+        }
+        let origins = roots.iter().map(|(root, content)| -> anyhow::Result<Arc<dyn Origin>> {
+            match url_of(root) {
+                Some(url) => Ok(Arc::new(self.remote(url, content)?)),
+                None => Ok(Arc::new(directory(root, content)?)),
+            }
+        });
+        Ok(Arc::new(Origins::new(origins.collect::<Result<_, _>>()?)))
     }
 
     /// Budgets and limits for this many descriptors: connections come first, documents get the rest.
@@ -117,6 +136,9 @@ impl Options {
             Some(name) => residency::by_name(name).context("no such residency test")?,
             None => residency::ALL[0],
         };
+        if url_of(&self.root).is_some() {
+            return Ok(test);
+        }
         match residency::probe(test, &self.root) {
             Err(error) if self.organisation.residency.is_some() => bail!("{error}\nhint: {}", error.hint()),
             Err(error) => eprintln!("warning: {error}: files that are not cached are sent through a helper"),

@@ -47,7 +47,7 @@ pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result
     if transport == Transport::Tls {
         site.tls = Some(options.tls.tls(options.tickets)?);
     }
-    options.process.enter_sandbox(&options.needs(routes.proxy.as_deref()))?;
+    options.process.enter_sandbox(&options.needs(routes.proxy.as_deref())?)?;
     serve_one(&site, Arrival { socket, peer, transport, permit: Permit::ANY }, slot, stop)?;
     Ok(ExitCode::SUCCESS)
 }

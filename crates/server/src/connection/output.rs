@@ -1,6 +1,7 @@
 //! Output: bytes, then possibly a body from memory or from a file.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -29,6 +30,8 @@ pub struct Output {
 #[derive(Debug)]
 pub enum Piece {
     Memory(Arc<[u8]>),
+    /// A part of a chunk.
+    Part(Arc<[u8]>, Range<usize>),
     /// A range of an object in the cache's memory.
     Stored(Extent),
     File(FileRange),
@@ -76,6 +79,7 @@ impl Piece {
     pub fn length(&self) -> usize {
         match self {
             Piece::Memory(bytes) => bytes.len(),
+            Piece::Part(_, range) => range.len(),
             Piece::Stored(extent) => extent.length(),
             Piece::File(range) => range.length,
             Piece::Frames(frames) => frames.length,
@@ -85,9 +89,9 @@ impl Piece {
     /// If the rest after the first `sent` bytes is in a file: the file, offset and length.
     pub fn in_file(&self, sent: usize) -> Option<(BorrowedFd<'_>, u64, usize)> {
         let (file, offset) = match self {
-            Piece::Memory(_) | Piece::Frames(_) => return None,
+            Piece::Memory(_) | Piece::Part(..) | Piece::Frames(_) => return None,
             Piece::Stored(extent) => extent.in_file(sent)?,
-            Piece::File(range) => (range.document.file.as_fd(), range.offset + sent as u64),
+            Piece::File(range) => (range.document.file()?, range.offset + sent as u64),
         };
         Some((file, offset, self.length() - sent))
     }
@@ -96,6 +100,9 @@ impl Piece {
     pub fn in_memory(&self, sent: usize) -> impl Iterator<Item = &[u8]> {
         let (whole, stored, frames) = match self {
             Piece::Memory(bytes) => (bytes.get(sent..).filter(|rest| !rest.is_empty()), None, None),
+            Piece::Part(bytes, range) => {
+                (bytes.get(range.start + sent..range.end).filter(|rest| !rest.is_empty()), None, None)
+            }
             Piece::Stored(extent) => (None, Some(extent.pieces(sent)), None),
             Piece::File(_) => (None, None, None),
             Piece::Frames(frames) => (None, None, Some(frames.pieces(sent))),

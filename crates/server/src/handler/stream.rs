@@ -30,8 +30,19 @@ pub struct Stream {
     /// The length of the piece being sent.
     piece_bytes: u64,
     from_memory: bool,
+    /// The size of the chunks in which a remote document is read; 0 for what is read here.
+    chunk_bytes: u64,
+    /// A chunk that was read before the head was sent.
+    loaded: Option<Loaded>,
     /// The remaining parts, last one first.
     rest: Vec<Part>,
+}
+
+/// Bytes of a document that have just been read: a small body, or a chunk.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub offset: u64,
+    pub bytes: Arc<[u8]>,
 }
 
 #[derive(Debug)]
@@ -58,9 +69,14 @@ pub enum Next {
 impl Stream {
     /// The whole document, from memory chunk by chunk, or from the page cache.
     pub fn new(document: Arc<Document>, from_memory: bool) -> Stream {
-        let piece_bytes_max = if from_memory { CHUNK_BYTES } else { FIRST_PIECE_BYTES };
-        let end = document.size;
-        Stream { piece_bytes_max, from_memory, end, ..Stream::of(Source::Document(document)) }
+        let chunk_bytes = if document.file().is_none() { document.chunk_bytes() } else { 0 };
+        let piece_bytes_max = match (chunk_bytes, from_memory) {
+            (0, false) => FIRST_PIECE_BYTES,
+            (0, true) => CHUNK_BYTES,
+            (chunk_bytes, _) => chunk_bytes,
+        };
+        let (end, from_memory) = (document.size, from_memory || chunk_bytes > 0);
+        Stream { piece_bytes_max, from_memory, chunk_bytes, end, ..Stream::of(Source::Document(document)) }
     }
 
     /// Ranges of the document, the first of which has been announced. They are sent from the page cache, because parts
@@ -85,8 +101,20 @@ impl Stream {
             piece_bytes_max: FIRST_PIECE_BYTES,
             piece_bytes: 0,
             from_memory: false,
+            chunk_bytes: 0,
+            loaded: None,
             rest: Vec::new(),
         }
+    }
+
+    /// The same, of which a chunk has been read.
+    pub fn beginning_with(self, loaded: Option<Loaded>) -> Stream {
+        Stream { loaded, ..self }
+    }
+
+    /// The chunk that was read before, if it begins at `offset`.
+    pub fn take_loaded(&mut self, offset: u64) -> Option<Arc<[u8]>> {
+        self.loaded.take().filter(|loaded| loaded.offset == offset).map(|loaded| loaded.bytes)
     }
 
     fn followed_by(self, mut rest: Vec<Part>) -> Stream {
@@ -114,6 +142,9 @@ impl Stream {
     pub fn piece(&self) -> Next {
         let length = self.length();
         match &self.source {
+            Source::Document(document) if self.chunk_bytes > 0 => {
+                Next::File(FileRange::chunk(document, self.offset))
+            }
             Source::Document(document) => Next::File(FileRange {
                 document: Arc::clone(document),
                 offset: self.offset,
@@ -128,12 +159,26 @@ impl Stream {
     }
 
     fn length(&self) -> u64 {
-        (self.end - self.offset).min(self.piece_bytes_max)
+        // No remainder of zero: most streams are not in chunks.
+        let in_chunk = if self.chunk_bytes > 0 { self.offset % self.chunk_bytes } else { 0 };
+        (self.end - self.offset).min(self.piece_bytes_max - in_chunk)
+    }
+
+    /// Sends what is wanted of a chunk.
+    pub fn send_chunk(&mut self, chunk: Arc<[u8]>) -> BodyStep {
+        let in_chunk = if self.chunk_bytes > 0 { (self.offset % self.chunk_bytes) as usize } else { 0 };
+        let length = self.length() as usize;
+        let is_whole = in_chunk == 0 && length == chunk.len();
+        self.send(if is_whole {
+            Piece::Memory(chunk)
+        } else {
+            Piece::Part(chunk, in_chunk..in_chunk + length)
+        })
     }
 
     /// Sends `piece`.
     pub fn send(&mut self, piece: Piece) -> BodyStep {
-        let is_last = self.end - self.offset <= self.piece_bytes_max && self.rest.is_empty();
+        let is_last = self.end - self.offset <= self.length() && self.rest.is_empty();
         // Head and body leave memory in one call, so nothing is left before the end, unlike from a file.
         let is_in_one_call = matches!(&self.source, Source::Stored(object) if object.file().is_none());
         let remaining = (!(is_in_one_call && is_last)).then_some(self.end - self.offset);

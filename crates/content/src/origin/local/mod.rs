@@ -85,13 +85,6 @@ impl Directory {
         }
     }
 
-    /// The document generated from `file`, with the rules applied.
-    pub fn extract(&self, file: &Document, extract: Extract<'_>) -> Result<Arc<Document>, OpenError> {
-        let cache_control = self.rules.cache_control.of(extract.name.as_bytes());
-        let document = file.extract(extract).map_err(refusal)?;
-        Ok(Arc::new(Document { cache_control, ..self.described(document) }))
-    }
-
     fn look_up(&self, path: &[u8], mode: BlockingMode) -> Result<Target, Errno> {
         if !path.is_empty() && !path.ends_with(b"/") {
             return self.look_up_file(&[path], Source::File, mode);
@@ -248,17 +241,36 @@ impl Origin for Directory {
     }
 
     fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        let mut filled = 0;
-        while filled < into.len() {
-            match pread(&document.file, &mut into[filled..], offset + filled as u64) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+        match document.file() {
+            Some(file) => read(file, offset, into),
+            None => Err(io::ErrorKind::Unsupported.into()),
         }
-        Ok(filled)
     }
+
+    fn extract(
+        &self,
+        _resource: &Resource<'_>,
+        file: &Document,
+        extract: Extract<'_>,
+    ) -> Result<Arc<Document>, OpenError> {
+        let cache_control = self.rules.cache_control.of(extract.name.as_bytes());
+        let document = file.extract(extract).map_err(refusal)?;
+        Ok(Arc::new(Document { cache_control, ..self.described(document) }))
+    }
+}
+
+/// Reads `file` at `offset` until `into` is full or the file ends; returns the number of bytes read.
+pub(super) fn read(file: BorrowedFd<'_>, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < into.len() {
+        match pread(file, &mut into[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(filled)
 }
 
 /// Returns true if the file in `stat` is a usable compressed copy of `original`: not older, and not left empty by a

@@ -53,7 +53,7 @@ fn text(directory: &Directory, document: &Document) -> String {
 fn check(directory: &Directory, target: &str, expected: Result<&str, OpenError>) {
     let found = directory.open(&resource(target)).map(|found| match found {
         Found::Directory => "a directory".to_owned(),
-        Found::Document(document) => text(directory, &document),
+        Found::Document(document) | Found::Loaded(document, _) => text(directory, &document),
     });
     assert_eq!(found.as_deref().map_err(|error| *error), expected, "{target}");
 }

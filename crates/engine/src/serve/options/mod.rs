@@ -10,6 +10,7 @@ pub mod content_values;
 pub mod limit;
 pub mod listen;
 mod organisation;
+pub mod origin;
 pub mod process;
 pub mod route;
 pub mod routes;
@@ -21,6 +22,7 @@ use content::{ContentOptions, HostOptions};
 use limit::LimitOptions;
 use listen::{ListenOptions, TlsOptions};
 use organisation::OrganisationOptions;
+use origin::OriginOptions;
 use process::{LogOptions, ProcessOptions};
 use routes::RouteOptions;
 use upstream::UpstreamOptions;
@@ -35,7 +37,7 @@ use upstream::UpstreamOptions;
     after_help = "Example: sojourn serve public --listen 127.0.0.1:8080 --architecture amped --helpers 4"
 )]
 pub struct Options {
-    /// The directory
+    /// The directory, or a remote origin: s3://BUCKET[/PREFIX], http://HOST[:PORT][/PATH] or https
     #[arg(value_name = "DIR")]
     pub root: PathBuf,
     /// Read options from this TOML file: keys are the long options without dashes, and root for DIR; the command line
@@ -74,6 +76,8 @@ pub struct Options {
     #[command(flatten)]
     pub upstreams: UpstreamOptions,
     #[command(flatten)]
+    pub origin: OriginOptions,
+    #[command(flatten)]
     pub organisation: OrganisationOptions,
     #[command(flatten)]
     pub caching: CacheOptions,
@@ -89,7 +93,7 @@ pub struct Options {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Hosts")]
 pub struct HostsOptions {
-    /// Serve these host names from their own directory; in a configuration file also as [[host]] tables with names,
+    /// Serve these host names from their own directory or remote origin; in a configuration file also as [[host]] tables with names,
     /// root and any options that differ; repeatable
     #[arg(long, value_name = "NAME,NAME=DIR", value_parser = content_values::host)]
     pub host: Vec<HostOptions>,

@@ -5,19 +5,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{anyhow, ensure};
+use anyhow::{Context, anyhow, ensure};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use sojourn_cgi::Application;
 use sojourn_load::{TlsError, Trust, client_config};
+use sojourn_s3::Location;
 use sojourn_server::UpstreamLimits;
 use sojourn_server::connection::Address;
 use sojourn_server::handler::reverse_proxy::{
-    HealthCheck, Protocol, Scheme, Upstream, UpstreamState, UpstreamUrl, UpstreamUrlError,
+    Bucket as UpstreamBucket, HealthCheck, Protocol, Scheme, Upstream, UpstreamState, UpstreamUrl,
+    UpstreamUrlError,
 };
 use sojourn_server::tls::UpstreamTls;
 
+use super::origin::S3Options;
 use super::values::{duration, size};
+use crate::serve::origin::Bucket;
+
+/// What a path that ends in a slash stands for in a bucket.
+const INDEX: &[u8] = b"index.html";
 
 /// How many origins' TLS sessions a forward proxy keeps for resumption.
 const SESSIONS_REMEMBERED: usize = 256;
@@ -26,7 +33,7 @@ const SESSIONS_REMEMBERED: usize = 256;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Upstreams")]
 pub struct UpstreamOptions {
-    /// Trusted authorities for certificates of upstreams, or of origins (--forward) [default: the system's]
+    /// Trusted authorities for certificates of upstreams and remote origins [default: the system's]
     #[arg(long, value_name = "FILE", conflicts_with = "upstream_insecure")]
     pub upstream_ca: Option<PathBuf>,
     /// Accept any certificate of an upstream or origin: anyone in between can read and change everything
@@ -82,6 +89,8 @@ pub struct UpstreamOptions {
     /// Failed checks in a row after which it is down
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub health_fall: u32,
+    #[command(flatten)]
+    pub s3: S3Options,
 }
 
 impl UpstreamOptions {
@@ -116,7 +125,7 @@ impl UpstreamOptions {
     /// Fails if trust is configured but none of `urls` uses TLS.
     pub fn check_trust<'a>(&self, mut urls: impl Iterator<Item = &'a UpstreamUrl>) -> anyhow::Result<()> {
         ensure!(
-            !self.trusts_somebody() || urls.any(|url| url.scheme == Scheme::Https),
+            !self.trusts_somebody() || urls.any(|url| matches!(url.scheme, Scheme::Https | Scheme::S3)),
             "no upstream uses TLS\nhint: write its URL as https://127.0.0.1:9443"
         );
         Ok(())
@@ -129,7 +138,31 @@ impl UpstreamOptions {
     ) -> anyhow::Result<Vec<Upstream>> {
         let secure = urls.clone().filter(|(url, _)| url.scheme == Scheme::Https).count();
         let config = if secure > 0 { Some(Arc::new(self.client_config(secure)?)) } else { None };
-        urls.map(|(url, application)| resolve(url, config.as_ref(), application)).collect()
+        urls.map(|(url, application)| match &url.bucket {
+            None => resolve(url, config.as_ref(), application),
+            Some(location) => self.bucket(url, location),
+        })
+        .collect()
+    }
+
+    /// The bucket that `url` names, at the endpoint of this environment.
+    fn bucket(&self, url: &UpstreamUrl, location: &Location) -> anyhow::Result<Upstream> {
+        let bucket = Bucket::find(location, &self.s3)?;
+        let endpoint: UpstreamUrl =
+            bucket.url.parse().with_context(|| format!("the endpoint {}", bucket.url))?;
+        let config = if endpoint.scheme == Scheme::Https { Some(self.client_tls()?) } else { None };
+        let path = bucket.path.clone();
+        let signer = bucket.signer(&self.s3, || self.client_tls())?;
+        let index = INDEX.into();
+        let bucket = UpstreamBucket { authority: endpoint.authority.clone(), path, signer, index };
+        let upstream = resolve(&endpoint, config.as_ref(), &Arc::default())?;
+        let protocol = Protocol::S3(Arc::new(bucket));
+        Ok(Upstream { protocol, name: url.name.clone(), weight: url.weight, ..upstream })
+    }
+
+    /// TLS for remote origins, and for services that hand out credentials.
+    pub fn client_tls(&self) -> anyhow::Result<Arc<ClientConfig>> {
+        self.client_config(SESSIONS_REMEMBERED).map(Arc::new)
     }
 
     /// TLS for the origins of a forward proxy; `None` without authorities.
@@ -190,6 +223,7 @@ fn resolve(
     let protocol = match url.scheme {
         Scheme::Http | Scheme::Https => Protocol::Http,
         Scheme::FastCgi => Protocol::FastCgi(Arc::clone(application)),
+        Scheme::S3 => unreachable!("a bucket is resolved at its endpoint"),
     };
     Ok(Upstream {
         name: url.name.clone(),

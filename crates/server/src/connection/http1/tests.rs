@@ -61,7 +61,9 @@ impl Bench {
                     sent.extend_from_slice(&output.bytes);
                     match &output.body {
                         None => {}
-                        Some(body @ (Piece::Memory(_) | Piece::Stored(_) | Piece::Frames(_))) => {
+                        Some(
+                            body @ (Piece::Memory(_) | Piece::Part(..) | Piece::Stored(_) | Piece::Frames(_)),
+                        ) => {
                             body.in_memory(0).for_each(|piece| sent.extend_from_slice(piece));
                         }
                         Some(Piece::File(range)) => {

@@ -30,7 +30,9 @@ impl TlsConnection {
         let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
         let (mut count, mut length) = (0, 0);
         let in_memory = match &output.body {
-            Some(body @ (Piece::Memory(_) | Piece::Stored(_) | Piece::Frames(_))) => Some(body),
+            Some(body @ (Piece::Memory(_) | Piece::Part(..) | Piece::Stored(_) | Piece::Frames(_))) => {
+                Some(body)
+            }
             Some(Piece::File(_)) | None => None,
         };
         let body = in_memory.into_iter().flat_map(|body| body.in_memory(body_sent)).chain(chunk.as_deref());

@@ -244,6 +244,10 @@ impl ReverseProxy {
         response: &mut Response<'_, '_>,
     ) -> Step {
         response.begin(error, request);
+        if error == Status::MethodNotAllowed {
+            // Only buckets allow so little.
+            head::field(response.fields(), "Allow", "GET, HEAD");
+        }
         if relay.why.is_some() {
             let pseudonym = &self.upstream_client.proxy().pseudonym;
             no_answer(relay).append(response.fields(), pseudonym);

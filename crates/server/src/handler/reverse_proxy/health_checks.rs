@@ -145,15 +145,20 @@ fn exchange(
     protocol: &Protocol,
     deadline: Instant,
 ) -> Option<u16> {
-    match protocol {
+    let mut rewritten = Vec::new();
+    let request = match protocol {
         Protocol::FastCgi(application) => {
             return FastCgi::new(Arc::clone(application))
                 .exchange(stream, request, || left(deadline).is_some());
         }
-        Protocol::Http => {}
+        Protocol::Http => request.as_bytes(),
+        Protocol::S3(bucket) => {
+            bucket.append_request(request.as_bytes(), &mut rewritten).ok()?;
+            &rewritten
+        }
         Protocol::Cgi(_) => unreachable!("scripts have no address to be asked at"),
-    }
-    stream.write_all(request.as_bytes()).ok()?;
+    };
+    stream.write_all(request).ok()?;
     let (mut received, mut parser) = (Vec::new(), Parser::default());
     let mut chunk = [0; 4096];
     loop {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use sojourn_content::{Document, Found, HostId, OpenError, Origin, Resource};
 
 mod balancer;
+mod bucket;
 mod cache;
 mod cache_admin;
 mod cache_lookup;
@@ -51,6 +52,7 @@ use crate::connection::{Address, Handler};
 use crate::counters::{Counter, Served};
 use crate::hosts::Hosts;
 use crate::tls::UpstreamTls;
+pub use bucket::Bucket;
 pub use cache::{Cache, Verdict, answer, fits};
 use cache_admin::operate;
 pub use cache_lookup::CacheLookup;
@@ -100,7 +102,7 @@ impl Proxy {
         let mut applications =
             self.upstreams[self.upstreams_of(host)].iter().map(|upstream| match &upstream.protocol {
                 Protocol::FastCgi(application) => Some(application),
-                Protocol::Http | Protocol::Cgi(_) => None,
+                Protocol::Http | Protocol::S3(_) | Protocol::Cgi(_) => None,
             });
         let first = applications.next()??;
         let is_first =
@@ -186,6 +188,8 @@ impl Content for Proxy {
 #[derive(Clone, Debug)]
 pub enum Protocol {
     Http,
+    /// Signed requests for objects, over HTTP.
+    S3(Arc<Bucket>),
     /// FastCGI, in the responder role, for this application.
     FastCgi(Arc<Application>),
     /// CGI: a process per request.
@@ -214,7 +218,7 @@ pub struct Upstream {
 impl Upstream {
     fn speaks_cgi(&self) -> bool {
         match self.protocol {
-            Protocol::Http => false,
+            Protocol::Http | Protocol::S3(_) => false,
             Protocol::FastCgi(_) | Protocol::Cgi(_) => true,
         }
     }

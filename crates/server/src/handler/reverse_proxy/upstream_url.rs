@@ -1,8 +1,10 @@
-//! Parses the URL of an upstream: `https://HOST[:PORT]` or `fcgi://unix:PATH`, optionally with its weight.
+//! Parses the URL of an upstream: `https://HOST[:PORT]`, `fcgi://unix:PATH` or `s3://BUCKET`, optionally with its weight.
 
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
+
+use sojourn_s3::{Location, LocationError};
 
 const HTTP_PORT: u16 = 80;
 
@@ -26,6 +28,8 @@ pub enum Scheme {
     Http,
     Https,
     FastCgi,
+    /// A bucket, whose host depends on the environment.
+    S3,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +37,8 @@ pub struct UpstreamUrl {
     pub scheme: Scheme,
     /// The URL without its scheme, for messages.
     pub name: String,
+    /// The bucket and prefix of an object store; host and port are then unused.
+    pub bucket: Option<Location>,
     /// The Unix domain socket of a local upstream; host and port are then unused.
     pub socket: Option<PathBuf>,
     /// Host and port for the Host field.
@@ -47,10 +53,14 @@ pub struct UpstreamUrl {
 /// Why a text is not an upstream's URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamUrlError {
-    #[error("write an upstream as http://127.0.0.1:8000, https://app.example or fcgi://unix:/run/php.sock")]
+    #[error(
+        "write an upstream as http://127.0.0.1:8000, https://app.example, fcgi://unix:/run/php.sock or s3://bucket"
+    )]
     Scheme,
     #[error("write a Unix socket as unix:/run/app.sock; TLS does not work over one")]
     Socket,
+    #[error(transparent)]
+    Bucket(#[from] LocationError),
     #[error("{0}: {1}")]
     Authority(String, String),
     /// There is more than a host and a port.
@@ -68,6 +78,9 @@ impl FromStr for UpstreamUrl {
             None => (text, 1),
             Some((url, rest)) => (url, weight(rest).ok_or(UpstreamUrlError::Weight)?),
         };
+        if url.starts_with("s3://") {
+            return Ok(UpstreamUrl::in_bucket(url.parse()?, weight));
+        }
         let (scheme, authority) =
             [("http://", Scheme::Http), ("https://", Scheme::Https), ("fcgi://", Scheme::FastCgi)]
                 .into_iter()
@@ -99,11 +112,13 @@ impl FromStr for UpstreamUrl {
                 Scheme::Http => HTTP_PORT,
                 Scheme::Https => HTTPS_PORT,
                 Scheme::FastCgi => FASTCGI_PORT,
+                Scheme::S3 => unreachable!("a bucket has no authority"),
             }),
         };
         Ok(UpstreamUrl {
             scheme,
             name: authority.to_owned(),
+            bucket: None,
             socket: None,
             authority: authority.to_owned(),
             host: address.unwrap_or(uri.host()).to_owned(),
@@ -118,9 +133,23 @@ impl UpstreamUrl {
         UpstreamUrl {
             scheme,
             name: name.to_owned(),
+            bucket: None,
             socket: Some(path.into()),
             authority: LOCAL_HOST.to_owned(),
             host: LOCAL_HOST.to_owned(),
+            port: 0,
+            weight,
+        }
+    }
+
+    fn in_bucket(location: Location, weight: u32) -> UpstreamUrl {
+        UpstreamUrl {
+            scheme: Scheme::S3,
+            name: format!("{}/{}", location.bucket, location.prefix),
+            authority: location.bucket.clone(),
+            host: location.bucket.clone(),
+            bucket: Some(location),
+            socket: None,
             port: 0,
             weight,
         }
@@ -144,6 +173,8 @@ mod tests {
         assert_eq!((local.scheme, local.weight), (Scheme::FastCgi, 2));
         assert_eq!(local.socket.as_deref(), Some("/run/php.sock".as_ref()));
         assert_eq!((&*local.name, &*local.authority), ("unix:/run/php.sock", "localhost"));
+        let bucket: UpstreamUrl = "s3://site/p,weight=2".parse().unwrap();
+        assert_eq!((bucket.scheme, &*bucket.name, bucket.weight), (Scheme::S3, "site/p/", 2));
         assert_eq!(url("fcgi://a"), Ok(("a".to_owned(), "a".to_owned(), 9000, 1)));
         assert_eq!(url("https://a"), Ok(("a".to_owned(), "a".to_owned(), 443, 1)));
         let expected = |authority: &str, host: &str, port, weight| {
@@ -167,6 +198,7 @@ mod tests {
             "http://unix:run/a.sock",
             "https://unix:/run/a.sock",
             "fcgi://",
+            "s3://",
         ] {
             assert!(url(bad).is_err(), "{bad}");
         }

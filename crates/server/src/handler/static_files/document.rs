@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use sojourn_content::{CHUNK_BYTES, Choice, Document};
+use sojourn_content::{CHUNK_BYTES, Choice, Document, FileRange};
 use sojourn_http::condition::{Validators, Verdict};
 use sojourn_http::negotiation::{self, preferred};
 use sojourn_http::range::{self, ByteRange, Selection};
 use sojourn_http::request::{Method, Request, Version};
 use sojourn_http::{Status, head};
 
-use super::{Exchange, StaticFiles, append_status_fields};
+use super::{Exchange, Loaded, StaticFiles, append_status_fields};
 use crate::connection::{ExchangeId, HEAD_ALIGNMENT_BYTES, Piece, Response, Step};
 use crate::handler::stream::{Part, Stream, append_boundary, parts_of};
 
@@ -21,7 +21,7 @@ impl StaticFiles {
         request: &Request<'_>,
         instead: Option<Status>,
         document: &Arc<Document>,
-        body: Option<Arc<[u8]>>,
+        body: Option<Loaded>,
         response: &mut Response<'_, '_>,
     ) -> Step {
         let Some(document) = choose(document, request) else {
@@ -60,7 +60,7 @@ impl StaticFiles {
         request: &Request<'_>,
         instead: Option<Status>,
         document: &Arc<Document>,
-        body: Option<Arc<[u8]>>,
+        body: Option<Loaded>,
         response: &mut Response<'_, '_>,
     ) -> Step {
         let status = instead.unwrap_or(Status::Ok);
@@ -70,12 +70,16 @@ impl StaticFiles {
         }
         let from_memory = document.size <= in_memory_bytes_max(request, response);
         if !from_memory || document.size > CHUNK_BYTES {
+            if let Some(range) = self.first_chunk(document, 0, body.as_ref()) {
+                return self.load(range, instead, response);
+            }
             self.begin_document(request, status, document, response);
-            let stream = Stream::new(Arc::clone(document), from_memory);
+            let stream = Stream::new(Arc::clone(document), from_memory).beginning_with(body);
             return self.stream(request, status, stream, response);
         }
-        let Some(body) = body.or_else(|| self.caches.chunk(document, 0).cloned()) else {
-            return self.load(document, instead, response);
+        let loaded = body.map(|body| body.bytes);
+        let Some(body) = loaded.or_else(|| self.caches.chunk(document, 0).cloned()) else {
+            return self.load(FileRange::whole(document), instead, response);
         };
         self.begin_document(request, status, document, response);
         if body.len() as u64 <= response.shared.send_path.copied_bytes_max {
@@ -83,6 +87,22 @@ impl StaticFiles {
             return response.answered(request, status.code());
         }
         response.answered_with(request, status.code(), Piece::Memory(body))
+    }
+
+    /// The first chunk to read of a remote `document`, from `offset`, before its head is sent: if the origin fails, the
+    /// client gets an error. `None` if it is there, or if the document is a file.
+    fn first_chunk(
+        &mut self,
+        document: &Arc<Document>,
+        offset: u64,
+        loaded: Option<&Loaded>,
+    ) -> Option<FileRange> {
+        if document.file().is_some() {
+            return None;
+        }
+        let range = FileRange::chunk(document, offset);
+        let is_there = loaded.is_some_and(|loaded| loaded.offset == range.offset);
+        (!is_there && self.caches.chunk(document, range.offset).is_none()).then_some(range)
     }
 
     fn stream(
@@ -127,19 +147,23 @@ impl StaticFiles {
         request: &Request<'_>,
         instead: Option<Status>,
         document: &Arc<Document>,
-        body: Option<Arc<[u8]>>,
+        body: Option<Loaded>,
         ranges: &[ByteRange],
         response: &mut Response<'_, '_>,
     ) -> Step {
         let is_small = document.size <= in_memory_bytes_max(request, response).min(CHUNK_BYTES);
         if !is_small {
+            if let Some(range) = self.first_chunk(document, ranges[0].first, body.as_ref()) {
+                return self.load(range, instead, response);
+            }
             let mut parts = begin_partial(request, document, ranges, response);
             response.body(&parts.remove(0).preamble);
-            let stream = Stream::parts(Arc::clone(document), ranges[0], parts);
+            let stream = Stream::parts(Arc::clone(document), ranges[0], parts).beginning_with(body);
             return self.stream(request, Status::PartialContent, stream, response);
         }
-        let Some(body) = body.or_else(|| self.caches.chunk(document, 0).cloned()) else {
-            return self.load(document, instead, response);
+        let loaded = body.map(|body| body.bytes);
+        let Some(body) = loaded.or_else(|| self.caches.chunk(document, 0).cloned()) else {
+            return self.load(FileRange::whole(document), instead, response);
         };
         for Part { preamble, range } in begin_partial(request, document, ranges, response) {
             response.body(&preamble);

@@ -1,4 +1,4 @@
-//! Films as HLS: an origin that adds playlists and segments to the films of a directory.
+//! Films as HLS: an origin that adds playlists and segments to the films of another.
 //!
 //! `film.mp4/index.m3u8` is generated from `film.mp4` on request. The result is a document in memory, with entity tags,
 //! ranges and caching like any other. An existing file with such a name takes precedence.
@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::io::Errno;
 use sojourn_content::{
-    Directories, Directory, Document, Extract, Found, HostId, Identity, Lru, MemoryBudget, MemoryFile,
-    OpenError, Origin, Resource, Source, Weight,
+    Directory, Document, Extract, Found, HostId, Identity, Lru, MemoryBudget, MemoryFile, OpenError, Origin,
+    OriginCounts, Resource, Source, Weight,
 };
 use sojourn_http::media::{EXTENSION_BYTES_MAX, extension};
 
@@ -34,16 +34,15 @@ const PARTS_MAX: usize = 4096;
 /// The overhead of an index in the cache.
 const ENTRY_BYTES: usize = 256;
 
-/// Bytes copied at a time.
+/// Bytes of a file copied at a time. Of a remote film, a chunk is.
 const COPY_BYTES: usize = 256 << 10;
 
 /// Must change when a new version of this program generates different bytes from the same film.
 const FORMAT: &str = "hls2";
 
 /// A site's films, as files and as HLS.
-#[derive(Debug)]
 pub struct Films {
-    files: Directories,
+    files: Arc<dyn Origin>,
     /// By host number, whether its films are offered as HLS.
     offered: Vec<bool>,
     /// Indexes of films by version, including films that were refused.
@@ -55,12 +54,12 @@ pub struct Films {
 
 impl Films {
     /// Serves `files`, and their films as HLS for the hosts in `offered`.
-    pub fn new(files: Directories, offered: Vec<bool>) -> Films {
+    pub fn new(files: Arc<dyn Origin>, offered: Vec<bool>) -> Films {
         Films::within(PARTS_BYTES_MAX, files, offered)
     }
 
     /// The same, with a budget of `parts_bytes_max` for generated parts.
-    fn within(parts_bytes_max: u64, files: Directories, offered: Vec<bool>) -> Films {
+    fn within(parts_bytes_max: u64, files: Arc<dyn Origin>, offered: Vec<bool>) -> Films {
         let budget = Weight { bytes: INDEX_BYTES_MAX, count: usize::MAX };
         let parts = Weight { bytes: usize::MAX, count: PARTS_MAX };
         Films {
@@ -86,7 +85,7 @@ impl Films {
 
     fn make(&self, resource: &Resource<'_>, part: Part) -> Result<Found, OpenError> {
         let file = match self.files.open(resource)? {
-            Found::Document(file) if file.source == Source::File => file,
+            Found::Document(file) | Found::Loaded(file, _) if file.source == Source::File => file,
             _ => return Err(OpenError::NotFound),
         };
         let key = (resource.host, file.identity, part);
@@ -118,7 +117,7 @@ impl Films {
         self.copy(file, &segment.ranges, &mut content)?;
         let (name, tag) = (part.name(), format!("{FORMAT}-{}", part.name()));
         let extract = Extract { content, share, name: &name, tag: &tag, media_type: part.media_type() };
-        self.files.directories()[usize::from(resource.host.0)].extract(file, extract)
+        self.files.extract(resource, file, extract)
     }
 
     /// The film in `file`; `None` if it is refused, which is logged the first time.
@@ -139,7 +138,8 @@ impl Films {
     }
 
     fn read_film(&self, file: &Document) -> Result<Film, String> {
-        let index = Index::read(file.size, |offset, into| self.files.read(file, offset, into));
+        let mut reader = Reader::new(&*self.files, file);
+        let index = Index::read(file.size, |offset, into| reader.read(offset, into));
         Film::new(index.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
     }
 
@@ -150,12 +150,12 @@ impl Films {
         content: &mut MemoryFile,
     ) -> Result<(), OpenError> {
         let mut buffer = vec![0; COPY_BYTES];
+        let mut reader = Reader::new(&*self.files, file);
         for range in ranges {
             let mut offset = range.start;
             while offset < range.end {
                 let wanted = COPY_BYTES.min((range.end - offset) as usize);
-                let read = self.files.read(file, offset, &mut buffer[..wanted]);
-                let count = read.map_err(|error| OpenError::Failed(error.raw_os_error().unwrap_or(0)))?;
+                let count = reader.read(offset, &mut buffer[..wanted]).map_err(|error| unreadable(&error))?;
                 if count < wanted {
                     // The film was truncated after its index was read.
                     return Err(OpenError::NotFound);
@@ -194,6 +194,56 @@ impl Origin for Films {
 
     fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         self.files.read(document, offset, into)
+    }
+
+    fn counts(&self) -> Option<OriginCounts> {
+        self.files.counts()
+    }
+}
+
+/// Reads a film: of a remote one whole chunks, as each exchange costs a round trip.
+struct Reader<'a> {
+    origin: &'a dyn Origin,
+    film: &'a Document,
+    chunk: Vec<u8>,
+    chunk_offset: u64,
+}
+
+impl<'a> Reader<'a> {
+    fn new(origin: &'a dyn Origin, film: &'a Document) -> Reader<'a> {
+        Reader { origin, film, chunk: Vec::new(), chunk_offset: 0 }
+    }
+
+    fn read(&mut self, mut offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        if self.film.file().is_some() {
+            return self.origin.read(self.film, offset, into);
+        }
+        let mut filled = 0;
+        while filled < into.len() && offset < self.film.size {
+            let start = offset - offset % self.film.chunk_bytes();
+            if self.chunk.is_empty() || start != self.chunk_offset {
+                self.chunk.resize(self.film.chunk_bytes().min(self.film.size - start) as usize, 0);
+                let count = self.origin.read(self.film, start, &mut self.chunk)?;
+                self.chunk.truncate(count);
+                self.chunk_offset = start;
+            }
+            let rest = self.chunk.get((offset - start) as usize..).unwrap_or_default();
+            let count = rest.len().min(into.len() - filled);
+            if count == 0 {
+                break;
+            }
+            into[filled..filled + count].copy_from_slice(&rest[..count]);
+            (filled, offset) = (filled + count, offset + count as u64);
+        }
+        Ok(filled)
+    }
+}
+
+fn unreadable(error: &io::Error) -> OpenError {
+    match error.kind() {
+        io::ErrorKind::TimedOut => OpenError::TimedOut,
+        io::ErrorKind::ConnectionAborted => OpenError::Unavailable,
+        _ => OpenError::Failed(error.raw_os_error().unwrap_or(0)),
     }
 }
 
@@ -257,7 +307,7 @@ mod tests {
         fs::write(root.path().join("of 100%.mp4/index.m3u8"), "mine").unwrap();
         fs::write(root.path().join("no.mp4"), "nonsense").unwrap();
         fs::write(root.path().join("film.txt"), &bytes).unwrap();
-        let files = || Directories::new(vec![Directory::new(root.path(), Rules::default()).unwrap()]);
+        let files = || Arc::new(Directory::new(root.path(), Rules::default()).unwrap());
         let films = Films::new(files(), vec![true]);
         let [playlist, initialisation, segment] = ["index.m3u8", "init.mp4", "1.m4s"]
             .map(|part| served(&films, &format!("/a%20100%25.mp4/{part}")).unwrap());
@@ -282,7 +332,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("film.mp4");
         fs::write(&path, example::film()).unwrap();
-        let files = Directories::new(vec![Directory::new(root.path(), Rules::default()).unwrap()]);
+        let files = Arc::new(Directory::new(root.path(), Rules::default()).unwrap());
         let films = Films::new(files, vec![true]);
         let playlist = resource("/film.mp4/index.m3u8");
         let Ok(Found::Document(document)) = films.open(&playlist) else { panic!("a playlist") };
@@ -297,10 +347,10 @@ mod tests {
     fn parts_are_made_once_for_all_who_have_them_and_within_a_budget() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("film.mp4"), example::film_of_seconds(SECONDS)).unwrap();
-        let files = Directories::new(vec![Directory::new(root.path(), Rules::default()).unwrap()]);
+        let files = Arc::new(Directory::new(root.path(), Rules::default()).unwrap());
         let films = Films::within(30_000, files, vec![true]);
         let open = |number: u32| match films.open(&resource(&format!("/film.mp4/{number}.m4s"))) {
-            Ok(Found::Document(document)) => Ok(document),
+            Ok(Found::Document(document) | Found::Loaded(document, _)) => Ok(document),
             Ok(Found::Directory) => panic!("a directory"),
             Err(error) => Err(error),
         };

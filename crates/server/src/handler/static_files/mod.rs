@@ -1,18 +1,18 @@
 //! Static files: documents of an origin, through the three Flash caches.
 //!
-//! While a document is opened or read, an exchange keeps only that document and the status to send it with. With the
+//! While a document is opened or read, an exchange keeps only what is being read and the status to send it with. With the
 //! outcome, the request is answered as if it were new.
 
 use std::sync::Arc;
 
 use slab::Slab;
 use sojourn_content::{
-    CHUNK_BYTES, Caches, Document, Done, FileRange, LoadError, OpenError, Opened, Opening, Resource,
+    CHUNK_BYTES, Caches, Done, FileRange, LoadError, OpenError, Opened, Opening, Resource,
 };
 use sojourn_http::request::{Method, Request};
 use sojourn_http::{SitePath, Status, head};
 
-use super::stream::{Next, Stream};
+use super::stream::{Loaded, Next, Stream};
 use super::{Content, Kind, Setup};
 use crate::connection::{BodyStep, BodyWriter, ExchangeId, Handler, News, Piece, Response, Shared, Step};
 use crate::counters::Served;
@@ -58,8 +58,8 @@ pub struct StaticFiles {
 #[derive(Debug)]
 enum Exchange {
     Waiting {
-        /// The document whose body is being read.
-        document: Option<Arc<Document>>,
+        /// What is being read of a document's body.
+        range: Option<FileRange>,
         /// The status with which the document is sent in place of the requested one.
         instead: Option<Status>,
     },
@@ -70,7 +70,7 @@ enum Exchange {
 #[derive(Debug)]
 enum Arrived {
     Opened(Result<Opened, OpenError>),
-    Body(Arc<Document>, Result<Arc<[u8]>, LoadError>),
+    Body(FileRange, Result<Arc<[u8]>, LoadError>),
     Refused,
 }
 
@@ -119,21 +119,16 @@ impl StaticFiles {
         if response.has_earlier_output() {
             return Step::Flush;
         }
-        let id = self.exchanges.insert(Exchange::Waiting { document: None, instead });
+        let id = self.exchanges.insert(Exchange::Waiting { range: None, instead });
         Step::Open(ExchangeId(id), opening)
     }
 
-    fn load(
-        &mut self,
-        document: &Arc<Document>,
-        instead: Option<Status>,
-        response: &Response<'_, '_>,
-    ) -> Step {
+    fn load(&mut self, range: FileRange, instead: Option<Status>, response: &Response<'_, '_>) -> Step {
         if response.has_earlier_output() {
             return Step::Flush;
         }
-        let waiting = Exchange::Waiting { document: Some(Arc::clone(document)), instead };
-        Step::Load(ExchangeId(self.exchanges.insert(waiting)), FileRange::whole(document))
+        let waiting = Exchange::Waiting { range: Some(range.clone()), instead };
+        Step::Load(ExchangeId(self.exchanges.insert(waiting)), range)
     }
 
     fn page(&self, request: &Request<'_>, status: Status, response: &mut Response<'_, '_>) -> Step {
@@ -155,14 +150,14 @@ impl Handler for StaticFiles {
         request: &Request<'_>,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        let Exchange::Waiting { document, instead } = self.exchanges.remove(exchange.0) else {
+        let Exchange::Waiting { range, instead } = self.exchanges.remove(exchange.0) else {
             unreachable!("what is being sent is not resumed")
         };
-        let arrived = match (news, document) {
+        let arrived = match (news, range) {
             (News::Done(Done::Opened(opened)), _) => Some(Arrived::Opened(opened)),
-            (News::Done(Done::Loaded(loaded)), Some(document)) => {
-                let body = loaded.map(|body| body.expect("a small body arrives with its bytes"));
-                Some(Arrived::Body(document, body))
+            (News::Done(Done::Loaded(loaded)), Some(range)) => {
+                let body = loaded.map(|body| body.expect("it is read into memory"));
+                Some(Arrived::Body(range, body))
             }
             (News::Refused, _) => Some(Arrived::Refused),
             (News::Done(Done::Loaded(_)) | News::Woken, _) => None,
@@ -188,16 +183,21 @@ impl Handler for StaticFiles {
             News::Woken => {}
             News::Done(Done::Loaded(Ok(Some(chunk)))) => {
                 self.caches.insert_chunk(&range.document, range.offset, &chunk);
-                return stream.send(Piece::Memory(chunk));
+                return stream.send_chunk(chunk);
             }
+            // There is no file to send it from.
+            News::Done(_) | News::Refused if range.document.file().is_none() => return BodyStep::Broken,
             // If the queue of disk jobs is full: the head may already have been sent, so the body follows even if
             // sending blocks.
             News::Done(_) | News::Refused => return stream.send(Piece::File(range)),
         }
         let chunk = if range.into_memory { self.caches.chunk(&range.document, range.offset) } else { None };
         match chunk {
-            Some(chunk) => stream.send(Piece::Memory(Arc::clone(chunk))),
-            None => BodyStep::Load(range),
+            Some(chunk) => stream.send_chunk(Arc::clone(chunk)),
+            None => match stream.take_loaded(range.offset) {
+                Some(chunk) => stream.send_chunk(chunk),
+                None => BodyStep::Load(range),
+            },
         }
     }
 

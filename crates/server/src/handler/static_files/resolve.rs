@@ -13,12 +13,12 @@ use sojourn_http::Status;
 use sojourn_http::request::Request;
 
 use super::document::in_memory_bytes_max;
-use super::{Arrived, StaticFiles};
+use super::{Arrived, Loaded, StaticFiles};
 use crate::connection::{Response, Shared, Step};
 
 pub(super) enum Resolved {
-    /// A document, with its body if that has just been read.
-    Document(Arc<Document>, Option<Arc<[u8]>>),
+    /// A document, with its body or a chunk of it if that has just been read.
+    Document(Arc<Document>, Option<Loaded>),
     /// A directory whose trailing slash is missing.
     Directory,
     /// There is nothing to send.
@@ -44,7 +44,7 @@ pub(super) fn resolve(
             if let Some(body) = &body {
                 caches.insert_chunk(&document, 0, body);
             }
-            return Resolved::Document(document, body);
+            return Resolved::Document(document, body.map(|bytes| Loaded { offset: 0, bytes }));
         }
         Some(Arrived::Opened(Ok(Opened::Directory))) => {
             caches.forget_document(resource);
@@ -54,15 +54,13 @@ pub(super) fn resolve(
             caches.forget_document(resource);
             return Resolved::Failed(status_of(error));
         }
-        Some(Arrived::Body(document, Ok(body))) => {
-            caches.insert_chunk(&document, 0, &body);
-            return Resolved::Document(document, Some(body));
+        Some(Arrived::Body(range, Ok(bytes))) => {
+            caches.insert_chunk(&range.document, range.offset, &bytes);
+            return Resolved::Document(range.document, Some(Loaded { offset: range.offset, bytes }));
         }
         // Truncated or failing: reopen it, because the file may have changed.
         Some(Arrived::Body(_, Err(LoadError::Truncated))) => caches.forget_document(resource),
-        Some(Arrived::Body(_, Err(LoadError::Failed))) => {
-            return Resolved::Failed(Status::InternalServerError);
-        }
+        Some(Arrived::Body(_, Err(error))) => return Resolved::Failed(status_of_load(error)),
         Some(Arrived::Refused) => return Resolved::Failed(Status::ServiceUnavailable),
     }
     let known = match caches.document(resource, now) {
@@ -124,6 +122,16 @@ fn status_of(error: OpenError) -> Status {
         OpenError::NotFound => Status::NotFound,
         OpenError::Forbidden => Status::Forbidden,
         OpenError::Busy => Status::ServiceUnavailable,
+        OpenError::Unavailable => Status::BadGateway,
+        OpenError::TimedOut => Status::GatewayTimeout,
         OpenError::Failed(_) => Status::InternalServerError,
+    }
+}
+
+fn status_of_load(error: LoadError) -> Status {
+    match error {
+        LoadError::Unavailable => Status::BadGateway,
+        LoadError::TimedOut => Status::GatewayTimeout,
+        LoadError::Truncated | LoadError::Failed => Status::InternalServerError,
     }
 }

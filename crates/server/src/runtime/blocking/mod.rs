@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::connection::{Connection, Context, Event, Handler, Pool, Reason, Shared, Want};
 use crate::counters::scoreboard::{Permit, Slot};
 use crate::counters::{Counter, Served};
-use crate::site::Site;
+use crate::site::{Site, origin_counts};
 
 mod accept;
 mod blocking_worker;
@@ -35,7 +35,8 @@ pub use worker::{Worker, run_worker, serve_one};
 pub struct Service<'a> {
     site: &'a Site,
     log: Option<AccessLog>,
-    /// True for a child process with one worker: it counts the log lines it loses, and its parent releases its permit.
+    /// True for a child process with one worker: it counts the log lines it loses and what it asks of a remote origin,
+    /// and its parent releases its permit.
     is_child: bool,
     state: Mutex<State>,
 }
@@ -121,14 +122,18 @@ impl<'a> Service<'a> {
         connection.finish(&mut self.context(&mut state, pool, clock, false));
         let open = state.served.value(Counter::ConnectionsOpen);
         state.served.set(Counter::ConnectionsOpen, open - 1);
-        self.count_dropped_lines(&mut state);
+        self.count_process(&mut state);
         state.publish();
     }
 
-    fn count_dropped_lines(&self, state: &mut State) {
-        if let Some(log) = self.log.as_ref().filter(|_| self.is_child) {
+    fn count_process(&self, state: &mut State) {
+        if !self.is_child {
+            return;
+        }
+        if let Some(log) = &self.log {
             state.served.set(Counter::LogLinesDropped, log.dropped());
         }
+        origin_counts(&*self.site.origin).for_each(|(counter, count)| state.served.set(counter, count));
     }
 
     fn context<'b>(
@@ -166,7 +171,7 @@ impl Drop for Service<'_> {
             log.write_out();
         }
         let mut state = self.lock();
-        self.count_dropped_lines(&mut state);
+        self.count_process(&mut state);
         state.publish();
     }
 }

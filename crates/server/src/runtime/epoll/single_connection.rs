@@ -14,7 +14,7 @@ use crate::runtime::contention::{Backlog, Contention};
 use crate::runtime::event_loop::{EventLoop, LoopState};
 use crate::runtime::sockets::accept::Arrival;
 use crate::runtime::timers::wheel;
-use crate::site::Site;
+use crate::site::{Site, origin_counts};
 use crate::stop::Stop;
 
 /// Events per wait; there are few connections.
@@ -137,6 +137,8 @@ impl<'a, D: Disk> Loop<'a, D> {
     /// Adds counters that every separate process has to report itself.
     pub(super) fn count_process(&mut self) {
         self.state.site.content.report_own(&mut self.state.served);
+        origin_counts(&*self.state.site.origin)
+            .for_each(|(counter, count)| self.state.served.set(counter, count));
         if let Some(log) = &self.state.log {
             self.state.served.set(Counter::LogLinesDropped, log.dropped());
         }

@@ -179,10 +179,13 @@ impl Ring<'_> {
         }
     }
 
-    /// Uses resident data immediately; the ring reads the rest.
+    /// Uses resident data immediately; the ring reads files, and helpers what is remote.
     fn load(&mut self, token: u64, range: FileRange) -> Option<Event> {
         if let Some(done) = self.disk.load_now(&range) {
             return Some(Event::Done(done));
+        }
+        if range.document.file().is_none() {
+            return self.submit(token, Job::Load(range));
         }
         self.read(token, Reading::new(range));
         None

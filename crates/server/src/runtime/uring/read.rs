@@ -35,6 +35,8 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// # Panics
+    /// If the document is no file.
     pub fn new(range: FileRange) -> Reading {
         let bytes = range.into_memory.then(|| Arc::new_uninit_slice(range.length));
         Reading { range, bytes, read: 0 }
@@ -51,7 +53,8 @@ impl Reading {
             }
             None => (scratch.0.as_mut_ptr(), rest.min(SCRATCH_BYTES)),
         };
-        let file = types::Fd(self.range.document.file.as_raw_fd());
+        let file = self.range.document.file().expect("a file");
+        let file = types::Fd(file.as_raw_fd());
         opcode::Read::new(file, start.cast(), length as u32)
             .offset(self.range.offset + self.read as u64)
             .build()

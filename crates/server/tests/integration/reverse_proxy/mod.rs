@@ -1,6 +1,7 @@
 //! A reverse proxy in this process: its cache, rule by rule, over all single-process architectures.
 
 mod admin;
+mod buckets;
 mod caching;
 mod hit_rate;
 mod memory;
@@ -73,6 +74,10 @@ fn over_sharing(
 
 /// A proxy for `upstreams`.
 fn proxy(architecture: &str, upstreams: &[SocketAddr], settings: &[Setting<'_>]) -> Server {
+    proxy_of(architecture, upstreams.iter().map(|address| configured(*address)).collect(), settings)
+}
+
+fn proxy_of(architecture: &str, upstreams: Vec<Configured>, settings: &[Setting<'_>]) -> Server {
     let architecture = architecture::by_name(architecture).unwrap();
     let mut options = Options {
         site: Site::new(Arc::new(NoDocuments)),
@@ -99,8 +104,8 @@ fn proxy(architecture: &str, upstreams: &[SocketAddr], settings: &[Setting<'_>])
         cache = cache.map(|cache| cache.with_forced_hits(forced));
     }
     site.content = Arc::new(Proxy {
-        upstreams: upstreams.iter().map(|address| configured(*address)).collect(),
         hosts: std::iter::once(0..upstreams.len()).collect(),
+        upstreams,
         forward: None,
         pseudonym: "me".to_owned(),
         cache: cache.map(Cache::as_surrogate),

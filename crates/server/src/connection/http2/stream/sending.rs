@@ -47,6 +47,9 @@ impl Stream {
         let (slice, rest) = match &output.body {
             None => (Bytes::new(), Rest::Nothing),
             Some(Piece::Memory(body)) => (Bytes::from_owner(body.clone()), Rest::Nothing),
+            Some(Piece::Part(body, range)) => {
+                (Bytes::from_owner(body.clone()).slice(range.clone()), Rest::Nothing)
+            }
             Some(Piece::Stored(extent)) => (Bytes::new(), Rest::Stored(extent.clone())),
             Some(Piece::File(range)) => (Bytes::new(), Rest::File(range.clone())),
             Some(Piece::Frames(_)) => unreachable!("a machine of HTTP/1 has no frames"),

@@ -61,7 +61,7 @@ impl UpstreamConnection {
     /// its start, because its process was for this request alone.
     fn has_begun_to_answer(&self) -> bool {
         let has_received = match &self.protocol {
-            UpstreamProtocol::Http => self.parser.is_partial() || self.interim_responses > 0,
+            UpstreamProtocol::Http(_) => self.parser.is_partial() || self.interim_responses > 0,
             UpstreamProtocol::FastCgi(fastcgi) => fastcgi.has_received,
             UpstreamProtocol::Cgi(..) => true,
         };

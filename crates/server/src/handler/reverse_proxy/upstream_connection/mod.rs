@@ -12,7 +12,7 @@ use sojourn_http::upstream::Parser;
 
 use crate::applications::Scripts;
 use crate::connection::{Buffer, Event, Reason, Shared, Wait, Want};
-use crate::handler::reverse_proxy::{End, Flow, FlowId, Machine, Protocol, Upload, UpstreamClient};
+use crate::handler::reverse_proxy::{Bucket, End, Flow, FlowId, Machine, Protocol, Upload, UpstreamClient};
 
 mod body;
 mod cgi;
@@ -53,7 +53,8 @@ pub struct UpstreamConnection {
 
 #[derive(Debug)]
 enum UpstreamProtocol {
-    Http,
+    /// Requests to a bucket are rewritten and signed.
+    Http(Option<Arc<Bucket>>),
     FastCgi(Box<FastCgi>),
     /// The other end is a script's standard input and output.
     Cgi(ScriptFields, Arc<Scripts>),
@@ -77,7 +78,8 @@ impl UpstreamConnection {
     /// A connection to `upstream`, to be made for a flow.
     pub fn new(upstream: usize, flow: FlowId, protocol: Protocol) -> UpstreamConnection {
         let protocol = match protocol {
-            Protocol::Http => UpstreamProtocol::Http,
+            Protocol::Http => UpstreamProtocol::Http(None),
+            Protocol::S3(bucket) => UpstreamProtocol::Http(Some(bucket)),
             Protocol::FastCgi(application) => UpstreamProtocol::FastCgi(Box::new(FastCgi::new(application))),
             Protocol::Cgi(scripts) => UpstreamProtocol::Cgi(ScriptFields::default(), scripts),
         };

@@ -1,6 +1,7 @@
 //! Sends a request to an upstream, and its body as the client sends it.
 
 use sojourn_cgi::fastcgi::end_input;
+use sojourn_http::Status;
 
 use super::failure::fail;
 use super::fastcgi::append_upload;
@@ -21,7 +22,20 @@ impl UpstreamConnection {
         let mut bytes = shared.pool.take();
         let flow = upstream_client.flow(id);
         match &mut self.protocol {
-            UpstreamProtocol::Http => {
+            UpstreamProtocol::Http(Some(bucket)) => {
+                // Objects are only read, so a body has no place to go.
+                let appended = match flow.upload {
+                    None => bucket.append_request(flow.request.text(), &mut bytes),
+                    Some(_) => Err(Status::MethodNotAllowed),
+                };
+                if let Err(status) = appended {
+                    shared.pool.put(bytes);
+                    self.flow = None;
+                    fail(id, status, false, upstream_client, shared);
+                    return Want::Close(Reason::Finished);
+                }
+            }
+            UpstreamProtocol::Http(None) => {
                 bytes.extend_from_slice(flow.request.text());
                 if let Some(upload) = &mut flow.upload {
                     bytes.append(&mut upload.bytes);
@@ -83,7 +97,7 @@ impl UpstreamConnection {
         };
         self.is_sent = upload.is_complete;
         let bytes = match &self.protocol {
-            UpstreamProtocol::Http | UpstreamProtocol::Cgi(..) => std::mem::take(&mut upload.bytes),
+            UpstreamProtocol::Http(_) | UpstreamProtocol::Cgi(..) => std::mem::take(&mut upload.bytes),
             UpstreamProtocol::FastCgi(_) => {
                 let mut records = Vec::new();
                 append_upload(upload, &mut records);

@@ -42,7 +42,7 @@ impl UpstreamConnection {
             return Want::Wait;
         }
         let mut buffer = match &self.protocol {
-            UpstreamProtocol::Http | UpstreamProtocol::Cgi(..) => std::mem::take(&mut self.input),
+            UpstreamProtocol::Http(_) | UpstreamProtocol::Cgi(..) => std::mem::take(&mut self.input),
             UpstreamProtocol::FastCgi(_) => Buffer::default(),
         };
         if !buffer.is_allocated() {
@@ -103,7 +103,9 @@ impl UpstreamConnection {
         loop {
             let asked = self.flow(upstream_client).asked;
             let (ending, parsed) = match &mut self.protocol {
-                UpstreamProtocol::Http => (None, self.parser.parse(self.input.unread(), asked).map_err(drop)),
+                UpstreamProtocol::Http(_) => {
+                    (None, self.parser.parse(self.input.unread(), asked).map_err(drop))
+                }
                 UpstreamProtocol::Cgi(fields, _) => (None, fields.parse(self.input.unread(), asked, false)),
                 UpstreamProtocol::FastCgi(fastcgi) => {
                     (fastcgi.ending, fastcgi.parse(self.input.unread(), asked))
@@ -206,7 +208,7 @@ impl UpstreamConnection {
         // doubt.
         let is_at_rest = match &self.protocol {
             UpstreamProtocol::FastCgi(fastcgi) => fastcgi.can_reuse(),
-            UpstreamProtocol::Http | UpstreamProtocol::Cgi(..) => true,
+            UpstreamProtocol::Http(_) | UpstreamProtocol::Cgi(..) => true,
         };
         let may_stay = self.keeps && is_at_rest && self.input.unread().is_empty() && !shared.is_draining;
         self.stage = Stage::Idle;
