@@ -8,6 +8,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -40,7 +41,8 @@ impl LogOptions {
     #[pyo3(signature = (
         *, session_gap_seconds=15.0, log_format=None, json_fields=vec![], statuses=vec![], methods=vec![], paths=vec![],
         hosts=vec![], clients=vec![], begin=None, end=None, path_map=vec![], host_map=vec![], keep_failed=false,
-        keep_queries=false, keep_methods=false, assumed_size_bytes=None, may_be_empty=false,
+        keep_queries=false, keep_methods=false, assumed_size_bytes=None, parsers=None,
+        may_be_empty=false,
     ))]
     #[allow(clippy::too_many_arguments, reason = "they are keywords on the other side")]
     fn new(
@@ -60,6 +62,7 @@ impl LogOptions {
         keep_queries: bool,
         keep_methods: bool,
         assumed_size_bytes: Option<u64>,
+        parsers: Option<usize>,
         may_be_empty: bool,
     ) -> PyResult<Self> {
         if !(session_gap_seconds.is_finite() && session_gap_seconds >= 0.0) {
@@ -86,6 +89,8 @@ impl LogOptions {
             selection,
             keep: Keep { failed: keep_failed, with_query: keep_queries, as_get: keep_methods },
             assumed_size_bytes: assumed_size_bytes.map(|bytes| bytes.min(SIZE_BYTES_MAX)),
+            parsers: parsers
+                .unwrap_or_else(|| thread::available_parallelism().map_or(0, |cores| cores.get() - 1)),
             may_be_empty,
         }))
     }
@@ -238,13 +243,14 @@ impl Source {
     }
 
     fn open(self, read_bytes: &Arc<AtomicU64>) -> Log<'static> {
-        let opened = || -> io::Result<Box<dyn BufRead>> {
-            let inner: Box<dyn Read> =
+        let opened = || -> io::Result<Box<dyn BufRead + Send>> {
+            let inner: Box<dyn Read + Send> =
                 if self.path == "-" { Box::new(io::stdin()) } else { Box::new(File::open(&self.path)?) };
             let counting = Counting { inner, read_bytes: read_bytes.clone() };
             Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, counting)))
         };
-        Log { reader: opened(), name: self.name, is_found: self.is_found }
+        // Only a file has a length; the descriptor of a pipe has none.
+        Log { reader: opened(), may_read_ahead: self.bytes > 0, name: self.name, is_found: self.is_found }
     }
 }
 
@@ -254,7 +260,7 @@ fn length(path: &str) -> io::Result<u64> {
 }
 
 struct Counting {
-    inner: Box<dyn Read>,
+    inner: Box<dyn Read + Send>,
     read_bytes: Arc<AtomicU64>,
 }
 

@@ -160,10 +160,22 @@ impl<'o> Collector<'o> {
         text: &[u8],
         spill: &mut Option<Spill<'_>>,
     ) -> Result<(), ImportError> {
+        let entry = self.format.read(text);
+        self.parsed_line(bytes, text, entry, spill)
+    }
+
+    /// Processes a line that says `entry`.
+    pub fn parsed_line(
+        &mut self,
+        bytes: u64,
+        text: &[u8],
+        entry: Result<Option<Entry<'_>>, Malformed>,
+        spill: &mut Option<Spill<'_>>,
+    ) -> Result<(), ImportError> {
         self.report.lines += 1;
         self.log.lines += 1;
         self.report.bytes += bytes;
-        match self.format.read(text) {
+        match entry {
             Ok(Some(entry)) => return self.entry(entry, spill),
             Ok(None) => self.report.directives += 1,
             Err(reason) => self.malformed(text, reason),

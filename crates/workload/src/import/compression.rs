@@ -47,13 +47,13 @@ impl Compression {
 
 /// Decompresses a log. When a signal interrupts a read, `interrupted` decides whether to go on.
 pub fn open<'a>(
-    mut reader: impl BufRead + 'a,
+    mut reader: impl BufRead + Send + 'a,
     interrupted: impl FnMut() -> Result<(), ImportError>,
-) -> Result<(Compression, Box<dyn BufRead + 'a>), ImportError> {
+) -> Result<(Compression, Box<dyn BufRead + Send + 'a>), ImportError> {
     let head = read_head(&mut reader, interrupted)?;
     let compression = Compression::detect(&head);
     let whole = Cursor::new(head).chain(reader);
-    let plain: Box<dyn BufRead + 'a> = match compression {
+    let plain: Box<dyn BufRead + Send + 'a> = match compression {
         Compression::Plain => Box::new(whole),
         Compression::Gzip => Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(whole))),
         Compression::Bzip2 => Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiBzDecoder::new(whole))),

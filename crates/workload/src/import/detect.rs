@@ -6,6 +6,7 @@ use super::ImportError;
 use super::entry::Malformed;
 use super::format::Format;
 use super::report::MalformedLine;
+use super::worldcup;
 
 pub const SAMPLE_LINES_MAX: usize = 100;
 
@@ -27,6 +28,9 @@ pub struct Detected {
 
 /// Chooses the candidate that reads the most sample lines.
 pub fn detect(sample: &[u8]) -> Detected {
+    if worldcup::is_sample(sample) {
+        return try_format(Format::world_cup(), sample);
+    }
     let reads = |name: &str| {
         let mut format = Format::new(name, &[]).expect("the candidates have names");
         (lines(sample).filter(|line| format.read(line).is_ok()).count(), name.to_owned())
@@ -47,15 +51,26 @@ pub fn detect(sample: &[u8]) -> Detected {
 /// Counts the sample lines that a given format can read.
 pub fn try_format(format: Format, sample: &[u8]) -> Detected {
     let mut reading = format.clone();
-    let sample_lines = lines(sample).filter(|line| !is_blank(line)).count();
-    let sample_entries = lines(sample).filter(|line| reading.read(line).is_ok()).count();
+    let is_line = |piece: &&[u8]| format.record_bytes().is_some() || !is_blank(piece);
+    let sample_lines = pieces(&format, sample).filter(is_line).count();
+    let sample_entries = pieces(&format, sample).filter(|piece| reading.read(piece).is_ok()).count();
     Detected { format, sample_lines, sample_entries }
 }
 
 /// The first sample line that a format cannot read.
 pub fn first_malformed(format: &mut Format, sample: &[u8]) -> Option<MalformedLine> {
-    let mut lines = lines(sample).zip(1..).filter(|(line, _)| !is_blank(line));
-    lines.find_map(|(line, number)| Some(MalformedLine::new("", number, line, format.read(line).err()?)))
+    let are_records = format.record_bytes().is_some();
+    let pieces: Vec<&[u8]> = pieces(format, sample).collect();
+    let mut pieces = pieces.into_iter().zip(1..).filter(|(piece, _)| are_records || !is_blank(piece));
+    pieces.find_map(|(line, number)| Some(MalformedLine::new("", number, line, format.read(line).err()?)))
+}
+
+/// The sample's lines, or its records.
+fn pieces<'s>(format: &Format, sample: &'s [u8]) -> Box<dyn Iterator<Item = &'s [u8]> + 's> {
+    match format.record_bytes() {
+        Some(bytes) => Box::new(sample.chunks(bytes).take(SAMPLE_LINES_MAX)),
+        None => Box::new(lines(sample)),
+    }
 }
 
 /// The sample lines without their ends. A line cut off by the end of the sample is left out, unless it is the only one.

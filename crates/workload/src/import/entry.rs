@@ -95,6 +95,9 @@ pub enum Malformed {
     /// A W3C line comes before the first `#Fields` directive.
     #[error("an entry before the first #Fields directive")]
     BeforeFields,
+    /// Fewer bytes than a record has, or an index beyond its table.
+    #[error("not a record of 20 bytes")]
+    NotARecord,
     /// A `#Fields` directive omits a required column.
     #[error("the #Fields directive names no date and time, status, method or URI stem")]
     BadFields,

@@ -11,14 +11,25 @@ use super::fields::{Draft, Field, Stamp};
 use super::json::{MEANINGS, Names};
 use super::template::{PARTS_MAX, Template};
 use super::w3c::Columns;
-use super::{alb, apache, clf, envoy, haproxy, nginx, s3, squid};
+use super::{alb, apache, clf, envoy, haproxy, nginx, s3, squid, worldcup};
 
 /// Apache's `vhost_combined` as Debian configures it, up to the relevant fields.
 const VHOST_COMBINED: &str = r#"%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i""#;
 
 /// The format names you can choose.
-pub const FORMAT_NAMES: [&str; 10] =
-    ["common", "combined", "vhost_combined", "squid", "w3c", "json", "alb", "haproxy", "envoy", "s3"];
+pub const FORMAT_NAMES: [&str; 11] = [
+    "common",
+    "combined",
+    "vhost_combined",
+    "squid",
+    "w3c",
+    "json",
+    "alb",
+    "haproxy",
+    "envoy",
+    "s3",
+    worldcup::NAME,
+];
 
 #[derive(Clone, Debug)]
 pub struct Format {
@@ -33,6 +44,7 @@ enum Reader {
     W3c(Columns),
     Json(Names),
     Haproxy,
+    WorldCup,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -89,6 +101,7 @@ impl Format {
             "envoy" => Ok(Format::template(text, envoy::template(), Stamp::Start, true)),
             "s3" => Ok(Format::template(text, s3::template(), Stamp::Start, false)),
             "haproxy" => Ok(Format::of(text, Reader::Haproxy)),
+            worldcup::NAME => Ok(Format::world_cup()),
             "w3c" => Ok(Format::of("w3c", Reader::W3c(Columns::default()))),
             "json" => {
                 let fields: Result<Vec<_>, _> = json_fields.iter().map(|field| json_field(field)).collect();
@@ -102,6 +115,20 @@ impl Format {
     /// The fast path, named as one of the two formats it reads.
     pub(super) fn clf(name: &str) -> Self {
         Format::of(name, Reader::Clf)
+    }
+
+    pub(super) fn world_cup() -> Self {
+        Format::of(worldcup::NAME, Reader::WorldCup)
+    }
+
+    /// The length of a record; `None` if entries are lines.
+    pub(super) fn record_bytes(&self) -> Option<usize> {
+        matches!(self.reader, Reader::WorldCup).then_some(worldcup::RECORD_BYTES)
+    }
+
+    /// Whether each line is read without regard to those before it.
+    pub(super) fn is_stateless(&self) -> bool {
+        !matches!(self.reader, Reader::W3c(_))
     }
 
     fn of(name: &str, reader: Reader) -> Self {
@@ -137,7 +164,7 @@ impl Format {
         match &self.reader {
             Reader::Clf => true,
             Reader::Template { escapes, .. } => *escapes,
-            Reader::W3c(_) | Reader::Json(_) | Reader::Haproxy => false,
+            Reader::W3c(_) | Reader::Json(_) | Reader::Haproxy | Reader::WorldCup => false,
         }
     }
 
@@ -145,6 +172,9 @@ impl Format {
     pub fn read<'a>(&mut self, line: &'a [u8]) -> Result<Option<Entry<'a>>, Malformed> {
         if let Reader::Clf = self.reader {
             return clf::parse(line).map(Some);
+        }
+        if let Reader::WorldCup = self.reader {
+            return worldcup::parse(line).map(Some);
         }
         if line.len() > LINE_BYTES_MAX {
             return Err(Malformed::TooLong);
@@ -154,7 +184,7 @@ impl Format {
         }
         let mut draft = Draft::default();
         let stamp = match &mut self.reader {
-            Reader::Clf => unreachable!("answered above"),
+            Reader::Clf | Reader::WorldCup => unreachable!("answered above"),
             Reader::Template { template, stamp, .. } => {
                 template.fill(&mut draft, line)?;
                 *stamp

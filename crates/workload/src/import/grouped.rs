@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::ahead::{self, PARSERS_MAX, Parsed};
 use super::collector::{Collected, Collector, Documents};
 use super::lines::{self, Step};
 use super::logs::{Log, NotALog, Opened, Unreadable};
@@ -148,7 +149,23 @@ fn read(
         }
     }
     collector.begin(log.name, &opened);
-    lines::for_each(&mut opened.reader, |step| {
+    let mut tell_if = |due: bool, collector: &Collector<'_>| {
+        if due { tell(collector.report.lines, collector.report.bytes) } else { Ok(()) }
+    };
+    let Opened { reader, format, .. } = &mut opened;
+    if options.parsers > 0 && log.may_read_ahead && format.is_stateless() {
+        return ahead::for_each(reader, format, options.parsers.min(PARSERS_MAX), |parsed| {
+            let due = match parsed {
+                Parsed::Line { bytes, text, entry } => {
+                    collector.parsed_line(bytes, text, entry, spill)?;
+                    collector.report.lines.is_multiple_of(PROGRESS_LINES)
+                }
+                Parsed::Interrupted => true,
+            };
+            tell_if(due, collector)
+        });
+    }
+    lines::for_each(reader, format.record_bytes(), |step| {
         let due = match step {
             Step::Line { bytes, text } => {
                 collector.line(bytes, text, spill)?;
@@ -156,6 +173,6 @@ fn read(
             }
             Step::Interrupted => true,
         };
-        if due { tell(collector.report.lines, collector.report.bytes) } else { Ok(()) }
+        tell_if(due, collector)
     })
 }

@@ -1,4 +1,4 @@
-//! Splits a stream into lines; copies only those that straddle two reads.
+//! Splits a stream into lines or records; copies only those that straddle two reads.
 
 use crate::limits::LINE_BYTES_MAX;
 use std::io::{self, BufRead};
@@ -18,8 +18,20 @@ pub enum Step<'a> {
     Interrupted,
 }
 
-/// Calls `visit` with every line, including a last line without a line feed.
+/// Calls `visit` with every record of so many bytes, or with every line if they are lines.
 pub fn for_each(
+    reader: &mut impl BufRead,
+    record_bytes: Option<usize>,
+    visit: impl FnMut(Step<'_>) -> Result<(), ImportError>,
+) -> Result<(), ImportError> {
+    match record_bytes {
+        Some(bytes) => for_each_record(reader, bytes, visit),
+        None => for_each_line(reader, visit),
+    }
+}
+
+/// Calls `visit` with every line, including a last line without a line feed.
+fn for_each_line(
     reader: &mut impl BufRead,
     mut visit: impl FnMut(Step<'_>) -> Result<(), ImportError>,
 ) -> Result<(), ImportError> {
@@ -52,6 +64,51 @@ pub fn for_each(
         }
         begun.add(&buffer[start..], 0);
         let read = buffer.len();
+        reader.consume(read);
+    }
+}
+
+/// Calls `visit` with every record of so many bytes; a last one may be shorter.
+fn for_each_record(
+    reader: &mut impl BufRead,
+    record_bytes: usize,
+    mut visit: impl FnMut(Step<'_>) -> Result<(), ImportError>,
+) -> Result<(), ImportError> {
+    let mut record = 0;
+    let mut begun: Vec<u8> = Vec::with_capacity(record_bytes);
+    loop {
+        let buffer = match reader.fill_buf() {
+            Ok(buffer) => buffer,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                visit(Step::Interrupted)?;
+                continue;
+            }
+            Err(source) => return Err(ImportError::Read { line: record, source }),
+        };
+        if buffer.is_empty() {
+            return match begun.len() {
+                0 => Ok(()),
+                bytes => visit(Step::Line { bytes: bytes as u64, text: &begun }),
+            };
+        }
+        let read = buffer.len();
+        let mut rest = buffer;
+        if !begun.is_empty() {
+            let (missing, after) = rest.split_at(rest.len().min(record_bytes - begun.len()));
+            begun.extend_from_slice(missing);
+            rest = after;
+            if begun.len() == record_bytes {
+                visit(Step::Line { bytes: record_bytes as u64, text: &begun })?;
+                record += 1;
+                begun.clear();
+            }
+        }
+        let records = rest.chunks_exact(record_bytes);
+        begun.extend_from_slice(records.remainder());
+        for text in records {
+            visit(Step::Line { bytes: record_bytes as u64, text })?;
+            record += 1;
+        }
         reader.consume(read);
     }
 }
@@ -100,7 +157,7 @@ mod tests {
             }
             Ok(())
         };
-        for_each(&mut reader, visit).unwrap();
+        for_each(&mut reader, None, visit).unwrap();
         let seen: Vec<_> = seen.iter().map(|(bytes, text)| (*bytes, text.as_slice())).collect();
         assert_eq!(seen, expected, "buffer of {capacity}");
     }
@@ -111,6 +168,30 @@ mod tests {
             check(b"", capacity, &[]);
             check(b"one", capacity, &[(3, b"one")]);
             check(b"one\ntwo\r\n\nfour", capacity, &[(4, b"one"), (5, b"two"), (1, b""), (4, b"four")]);
+        }
+    }
+
+    #[test]
+    fn records_are_the_same_however_they_are_read() {
+        for capacity in [1, 2, 3, 5, 64] {
+            for (input, expected) in [
+                (&b""[..], vec![]),
+                (b"ab", vec![&b"ab"[..]]),
+                (b"abcd", vec![b"abcd"]),
+                (b"abcdefghij", vec![b"abcd", b"efgh", b"ij"]),
+            ] {
+                let mut seen = Vec::new();
+                let mut reader = io::BufReader::with_capacity(capacity, input);
+                let visit = |step: Step<'_>| {
+                    if let Step::Line { bytes, text } = step {
+                        assert_eq!(bytes, text.len() as u64);
+                        seen.push(text.to_vec());
+                    }
+                    Ok(())
+                };
+                for_each(&mut reader, Some(4), visit).unwrap();
+                assert_eq!(seen, expected, "buffer of {capacity}");
+            }
         }
     }
 

@@ -19,14 +19,17 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 pub struct Log<'l> {
     /// The log's name in messages; empty for a single log.
     pub name: String,
-    pub reader: io::Result<Box<dyn BufRead + 'l>>,
+    pub reader: io::Result<Box<dyn BufRead + Send + 'l>>,
+    /// Set where a read ends by itself, as of a file: another thread may then read ahead. A terminal or a pipe may never
+    /// deliver, and a thread that waits for it could not be ended.
+    pub may_read_ahead: bool,
     /// Set for a file found in a folder rather than named by the user.
     pub is_found: bool,
 }
 
 impl<'l> Log<'l> {
-    pub fn only(reader: impl BufRead + 'l) -> Self {
-        Log { name: String::new(), reader: Ok(Box::new(reader)), is_found: false }
+    pub fn only(reader: impl BufRead + Send + 'l) -> Self {
+        Log { name: String::new(), reader: Ok(Box::new(reader)), may_read_ahead: false, is_found: false }
     }
 }
 
@@ -54,7 +57,7 @@ pub struct Opened<'l> {
     pub format_detected: Option<DetectedBy>,
     /// The evidence in its first lines that it is not a log.
     pub unreadable: Option<Unreadable>,
-    pub reader: Box<dyn BufRead + 'l>,
+    pub reader: Box<dyn BufRead + Send + 'l>,
 }
 
 pub enum Unreadable {
@@ -65,7 +68,7 @@ pub enum Unreadable {
 
 impl<'l> Opened<'l> {
     pub fn new(
-        reader: impl BufRead + 'l,
+        reader: impl BufRead + Send + 'l,
         options: &Options,
         mut interrupted: impl FnMut() -> Result<(), ImportError>,
     ) -> Result<Self, ImportError> {

@@ -6,6 +6,7 @@
 //! [`import`] returns a trace in memory. [`import_to_file`] writes one; its memory grows only with the distinct names,
 //! each within its limit. Both give the same trace.
 
+mod ahead;
 mod alb;
 mod apache;
 mod behaviour;
@@ -37,6 +38,7 @@ mod squid;
 mod template;
 mod time;
 mod w3c;
+mod worldcup;
 
 use std::io::{BufRead, Write};
 use std::ops::ControlFlow;
@@ -44,6 +46,7 @@ use std::ops::ControlFlow;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 pub use crate::limits::{DOCUMENTS_MAX, HOST_BYTES_MAX, LINE_BYTES_MAX, NAMES_MAX, REQUESTS_MAX};
+pub use ahead::PARSERS_MAX;
 pub use compression::Compression;
 pub use coverage::{BusiestMinute, Class, ClassCount, Coverage, PATHS_MAX, PathCount, TOP_PATHS_MAX};
 pub use detect::{SAMPLE_BYTES_MAX, SAMPLE_LINES_MAX};
@@ -76,6 +79,9 @@ pub struct Options {
     pub keep: Keep,
     /// The size assumed for documents without a logged size; without it they are left out.
     pub assumed_size_bytes: Option<u64>,
+    /// Threads that parse ahead of the caller's, each file after the other; 0 to parse on the caller's. The result is
+    /// the same.
+    pub parsers: usize,
     /// Set to import a log even if no request can be kept, because its report is still useful.
     pub may_be_empty: bool,
 }
@@ -88,6 +94,7 @@ impl Default for Options {
             selection: Selection::default(),
             keep: Keep::default(),
             assumed_size_bytes: None,
+            parsers: 0,
             may_be_empty: false,
         }
     }
@@ -112,7 +119,7 @@ pub struct Progress {
 /// `progress` is called every few thousand lines, and whenever a read is interrupted; `Break` stops the
 /// import.
 pub fn import(
-    reader: impl BufRead,
+    reader: impl BufRead + Send,
     options: &Options,
     random: &mut Xoshiro256PlusPlus,
     progress: impl FnMut(Progress) -> ControlFlow<()>,
@@ -147,7 +154,7 @@ pub fn import_logs<'l>(
 
 /// As [`import`], but writes a trace file and spills sorting to `spill`. Give a buffered writer.
 pub fn import_to_file(
-    reader: impl BufRead,
+    reader: impl BufRead + Send,
     options: &Options,
     random: &mut Xoshiro256PlusPlus,
     spill: Spill<'_>,

@@ -94,7 +94,7 @@ pub fn count_requests<'l>(
             return Err(ImportError::NotALog { lines: first.line, format, first });
         }
         let mut format = opened.format.clone();
-        lines::for_each(&mut opened.reader, |step| {
+        lines::for_each(&mut opened.reader, format.clone().record_bytes(), |step| {
             let due = match step {
                 Step::Line { bytes, text } => {
                     counter.lines += 1;
