@@ -10,7 +10,6 @@ import polars
 import pytest
 
 from conftest import run, run_on_a_terminal
-from sojourn import engine
 from sojourn.loading import folder
 from test_commands import serving
 
@@ -101,8 +100,7 @@ def test_a_ramp_and_a_short_step_have_figures_without_intervals(address: str) ->
 
 
 def test_two_machines_replay_as_one_with_every_figure(trace: Path, address: str, tmp_path: Path) -> None:
-    shell = ("--remote-shell", "sh -c {command}", "--remote-engine", str(engine.path()))
-    replay = ("replay", trace, f"http://{address}", *STEPS, "--on", "big=3,small", *shell)
+    replay = ("replay", trace, f"http://{address}", *STEPS, "--cluster", "local:2", "--shares", "3,1")
     done = run(*replay, "--output", tmp_path / "run", "--format", "json")
     assert done.returncode == 0, done.stderr
     whole = json.loads(done.stdout)
@@ -113,15 +111,9 @@ def test_two_machines_replay_as_one_with_every_figure(trace: Path, address: str,
         assert record["by_status"]["200"]["responses"] == record["requests"]
         assert record["response_time_seconds"]["count"] == record["requests"]
     assert "Response time by size" in (tmp_path / "run" / "report.html").read_text()
-    refused = run("replay", tmp_path / "no.trace", "http://127.0.0.1:1", *STEPS, "--on", "one", *shell)
+    refused = run("replay", tmp_path / "no.trace", "http://127.0.0.1:1", *STEPS, "--cluster", "local:1")
     assert refused.returncode == 2
     assert "Traceback" not in refused.stderr
-
-
-def test_a_log_for_several_machines_is_refused_with_the_cure(small_log: Path) -> None:
-    done = run("replay", small_log, "http://127.0.0.1:1", *STEPS, "--on", "one,two")
-    assert done.returncode == 2
-    assert "sojourn trace LOG --output TRACE" in done.stderr
 
 
 def test_the_live_view_draws_a_replay(trace: Path, address: str) -> None:

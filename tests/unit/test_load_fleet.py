@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from load_runs import simulated_run
 from sojourn import _native
 from sojourn.failure import CouldNotRun
-from sojourn.loading.fleet import REMOTE_SHELL, Fleet, apportioned, shares
+from sojourn.loading.fleet import apportioned, files_of, machines_of, shares
 from sojourn.loading.merging import Part, merge
 from sojourn.loading.run import option
 
@@ -22,17 +24,25 @@ def test_clients_are_shared_without_loss(total: int, weights: list[float]) -> No
 
 
 def test_each_machine_has_its_share_and_its_seed() -> None:
-    fleet = Fleet.parse("big=3,small", REMOTE_SHELL, "sojourn-engine")
-    parts = shares(["http://x/", "--rate", "1000", "--seed=7", "--duration", "1s"], fleet.machines)
+    machines = machines_of(["big", "small"], [3, 1])
+    parts = shares(["http://x/", "--rate", "1000", "--seed=7", "--duration", "1s"], machines)
     assert [option(part, "--rate") for part in parts] == ["750", "250"]
     assert [option(part, "--seed") for part in parts] == ["7", "8"]
     assert all(part[:3] == ["http://x/", "--duration", "1s"] for part in parts)
 
 
-@pytest.mark.parametrize("text", ["", "a=0", "a=-1,b", "a=fast", "-oProxyCommand=id", "=2"])
-def test_machines_that_are_none(text: str) -> None:
-    with pytest.raises(CouldNotRun):
-        Fleet.parse(text, REMOTE_SHELL, "sojourn-engine")
+@pytest.mark.parametrize(("names", "weights", "said"), [([], None, "0 workers"), (["a", "b"], [1.0], "1 shares for 2")])
+def test_machines_that_are_none(names: list[str], weights: list[float] | None, said: str) -> None:
+    with pytest.raises(CouldNotRun, match=said):
+        machines_of(names, weights)
+
+
+def test_files_to_read_are_sent_and_no_others(tmp_path: Path) -> None:
+    for name in ("site.trace", "mix", "out.hlog"):
+        (tmp_path / name).write_text("x")
+    trace, mix, out = (str(tmp_path / name) for name in ("site.trace", "mix", "out.hlog"))
+    assert files_of(["replay", trace, "http://x/", "--histograms", out]) == {1: Path(trace)}
+    assert files_of(["load", "http://x/", "--mix", mix, "--body", "/there/only"]) == {3: Path(mix)}
 
 
 def test_merging_equals_one_machine_that_saw_everything() -> None:
@@ -55,6 +65,8 @@ def test_a_machine_that_died_is_named_and_the_others_are_kept() -> None:
     whole = merge([Part("one", 0.5, run), Part("two", 0.5, None, "it ended without a result: killed")])
     assert whole.requests == run.requests
     assert not whole.complete
+    assert whole.lost_machines == ["two"]
+    assert whole.is_whole_without_lost
     assert whole.record.stopped_because == "two: it ended without a result: killed"
     assert [machine.requests for machine in whole.of_requests.machines] == [run.requests, None]
     with pytest.raises(CouldNotRun, match="two"):

@@ -64,7 +64,7 @@ def _fish(script: Path, typed: str) -> set[str]:
 
 
 @_needs("fish")
-@pytest.mark.parametrize(("typed", "offered"), [*CASES, ("sojourn load --cl", {"--clients"})])
+@pytest.mark.parametrize(("typed", "offered"), [*CASES, ("sojourn load --cli", {"--clients"})])
 def test_fish_completes(all_commands: list[Command], tmp_path: Path, typed: str, offered: set[str]) -> None:
     path = tmp_path / "sojourn.fish"
     path.write_text(script("fish", all_commands))
@@ -85,7 +85,7 @@ def test_fish_offers_no_option_of_another_command_and_no_file_for_one(
 
 @_needs("zsh")
 @pytest.mark.parametrize("from_folder", [True, False], ids=["in fpath", "by source"])
-@pytest.mark.parametrize(("typed", "offered"), [*CASES, ("sojourn load --cl", {"--clients="})])
+@pytest.mark.parametrize(("typed", "offered"), [*CASES, ("sojourn load --cli", {"--clients="})])
 def test_zsh_completes(
     all_commands: list[Command], tmp_path: Path, typed: str, offered: set[str], from_folder: bool
 ) -> None:

@@ -44,6 +44,22 @@ impl CacheTrace {
         Ok(CacheTrace { requests, object_count: numbers.len() })
     }
 
+    /// Requests whose objects are already numbered, as `objects` gives them.
+    #[staticmethod]
+    fn numbered(
+        objects: PyReadonlyArray1<'_, u32>,
+        sizes: PyReadonlyArray1<'_, u64>,
+        object_count: usize,
+    ) -> PyResult<Self> {
+        let (objects, sizes) = (objects.as_slice()?, sizes.as_slice()?);
+        if objects.len() != sizes.len() {
+            return Err(PyValueError::new_err("there is not one size for each object"));
+        }
+        let requests =
+            objects.iter().zip(sizes).map(|(&object, &size_bytes)| Request { object, size_bytes }).collect();
+        Ok(CacheTrace { requests, object_count })
+    }
+
     /// The successful requests of a trace in order of time.
     #[staticmethod]
     fn of_trace(py: Python<'_>, trace: &Trace) -> Self {
@@ -73,6 +89,11 @@ impl CacheTrace {
     #[getter]
     fn object_count(&self) -> usize {
         self.object_count
+    }
+
+    /// The number of each request's object.
+    fn objects<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
+        self.requests.iter().map(|request| request.object).collect::<Vec<_>>().to_pyarray(py)
     }
 
     /// The size of each request.

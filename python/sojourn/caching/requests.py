@@ -7,12 +7,14 @@ in `.oracleGeneral.bin`, optionally with `.gz` or `.zst`.
 
 from __future__ import annotations
 
+import copyreg
 import gzip
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sojourn import _native
 from sojourn.failure import CouldNotRun
@@ -59,3 +61,15 @@ def _block_trace(source: str) -> _native.CacheTrace:
     return _native.CacheTrace(
         np.ascontiguousarray(entries["object"]), np.ascontiguousarray(entries["size"], dtype=np.uint64)
     )
+
+
+def _restored(objects: NDArray[np.uint32], sizes: NDArray[np.uint64], object_count: int) -> _native.CacheTrace:
+    return _native.CacheTrace.numbered(objects, sizes, object_count)
+
+
+def _reduced(requests: _native.CacheTrace) -> tuple[object, tuple[object, ...]]:
+    return _restored, (requests.objects(), requests.sizes(), requests.object_count)
+
+
+# Requests go to the workers of a cluster.
+copyreg.pickle(_native.CacheTrace, _reduced)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from sojourn import __version__, _native
+from sojourn.cluster.tasks import InProcess, Tasks, in_order
 
 SHARES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Default cache sizes, as shares of the total size of all objects."""
@@ -66,15 +67,20 @@ def simulate(
     admission: str,
     object_bytes_max: int | None,
     progress: Callable[[float, float | None], None],
+    tasks: Tasks | None = None,
 ) -> Simulation:
-    """Simulates every policy with every size."""
+    """Simulates every policy with every size, each as a task; in this process unless `tasks` says where."""
     requested = int(requests.sizes().sum())
-    points = []
-    for policy in policies:
-        for size in sizes:
-            misses, missed = requests.misses(policy, size, admission, object_bytes_max)
-            points.append(Point(policy, size, misses, misses / len(requests), missed, missed / max(1, requested)))
-            progress(len(points), len(policies) * len(sizes))
+    tasks = tasks or InProcess()
+    shared = tasks.shared(requests)
+    pairs = [(policy, size) for policy in policies for size in sizes]
+    outcomes = tasks.each(_misses, ((shared, *pair, admission, object_bytes_max) for pair in pairs))
+    points = [
+        Point(policy, size, misses, misses / len(requests), missed, missed / max(1, requested))
+        for (policy, size), (misses, missed) in zip(
+            pairs, in_order(outcomes, lambda done: progress(done, len(pairs))), strict=True
+        )
+    ]
     return Simulation(
         source=source,
         requests=len(requests),
@@ -85,3 +91,10 @@ def simulate(
         object_bytes_max=object_bytes_max,
         points=points,
     )
+
+
+def _misses(
+    requests: _native.CacheTrace, policy: str, size: int, admission: str, object_bytes_max: int | None
+) -> tuple[int, int]:
+    """The misses and the missed bytes of one policy with one size."""
+    return requests.misses(policy, size, admission, object_bytes_max)

@@ -10,6 +10,7 @@ import typer
 from sojourn import _native
 from sojourn.caching.requests import read_requests
 from sojourn.caching.simulation import default_sizes, simulate
+from sojourn.commands.cluster_option import ClusterOption, with_cluster_option
 from sojourn.commands.formats import Format, FormatOption, show, talk
 from sojourn.commands.help import Group
 from sojourn.commands.log_options import with_log_options
@@ -27,7 +28,7 @@ _ADMISSIONS = dict(_native.cache_admissions())
 def register(app: typer.Typer) -> None:
     group = typer.Typer(cls=Group, no_args_is_help=True, help="Simulate caches on a trace.")
     group.callback()(_group)
-    group.command("simulate")(with_log_options(_simulate))
+    group.command("simulate")(with_cluster_option(with_log_options(_simulate)))
     app.add_typer(group, name="cache")
 
 
@@ -54,6 +55,7 @@ def _simulate(
     output_format: FormatOption = Format.text,
     *,
     log_options: LogOptions,
+    cluster: ClusterOption,
 ) -> None:
     """Simulate cache replacement policies: the miss ratio by requests and by bytes, over the size of the cache.
 
@@ -67,7 +69,8 @@ def _simulate(
     chosen = None if sizes is None else [quantity.size_bytes(part) for part in sizes.split(",")]
     object_bytes_max = None if object_limit is None else quantity.size_bytes(object_limit)
     folder = prepare(output) if output else None
-    with Stages(talk, quiet=output_format is Format.json) as stages:
+    quiet = output_format is Format.json
+    with cluster.tasks(quiet=quiet) as tasks, Stages(talk, quiet=quiet) as stages:
         stages.begin("read")
         requests = read_requests(trace, log_options, seed, stages.update)
         stages.done(f"{len(requests):,} requests")
@@ -80,6 +83,7 @@ def _simulate(
             admission=admission,
             object_bytes_max=object_bytes_max,
             progress=stages.update,
+            tasks=tasks,
         )
         stages.done(f"{len(found.points):,} simulations")
     page = write(folder, found) if folder else None

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,30 +40,38 @@ def run(tool: Tool, words: Sequence[str], wanted: RunOptions, typed: Sequence[st
     draws = sys.stderr.isatty() and as_text if wanted.live is None else wanted.live
     if not (draws or wanted.wants_more_than_the_engine):
         engine.replace_process([tool, *words, "--format", wanted.output_format])
-    with interrupts.held(to_the_end=True):
-        _measure(tool, runner(tool, words, wanted), words, wanted, draws, words if typed is None else typed)
+    with interrupts.held(to_the_end=True), runners(tool, wanted) as runner:
+        _measure(tool, runner(words), words, wanted, draws, words if typed is None else typed)
 
 
-def runner(tool: Tool, words: Sequence[str], wanted: RunOptions) -> Runner:
-    """The function that generates the load: the engine here or elsewhere, with a probe if requested."""
-    from sojourn.loading.run import plays_streams
+@contextmanager
+def runners(tool: Tool, wanted: RunOptions) -> Iterator[Callable[[Sequence[str]], Runner]]:
+    """Gives the function that runs the engine's options: here or on a cluster, with a probe if requested.
 
-    if wanted.machines is not None and plays_streams(words):
-        raise CouldNotRun("films can be played from one machine only", "leave out --on")
-    if wanted.machines is None:
-        from sojourn.loading.run import local
+    A cluster is open while the block lasts.
+    """
+    from sojourn.loading.run import local, plays_streams
 
+    with ExitStack() as stack:
         made = local(tool)
-    else:
-        from sojourn.loading.fleet import REMOTE_SHELL, Fleet
+        if wanted.cluster.target is not None:
+            from sojourn.loading.fleet import Fleet
 
-        made = Fleet.parse(wanted.machines, wanted.remote_shell or REMOTE_SHELL, wanted.remote_engine, tool).run
-    if not wanted.wants_probe:
-        return made
-    from sojourn.loading.probed import probed, watched_by
+            with interrupts.raised():
+                cluster = stack.enter_context(wanted.cluster.opened(quiet=wanted.output_format == "json"))
+            made = Fleet(cluster, tool, wanted.weights).run
 
-    url = next((word for word in words if "://" in word), "")
-    return probed(made, watched_by(url, wanted.probe_pids, wanted.probe_port, wanted.probe_interval))
+        def runner(words: Sequence[str]) -> Runner:
+            if wanted.cluster.target is not None and plays_streams(words):
+                raise CouldNotRun("films can be played from one machine only", "leave out --cluster")
+            if not wanted.wants_probe:
+                return made
+            from sojourn.loading.probed import probed, watched_by
+
+            url = next((word for word in words if "://" in word), "")
+            return probed(made, watched_by(url, wanted.probe_pids, wanted.probe_port, wanted.probe_interval))
+
+        yield runner
 
 
 def arguments(tool: Tool, words: Sequence[str]) -> list[int]:
@@ -125,6 +133,7 @@ def print_help(context: typer.Context, tool: Tool, *, everything: bool) -> None:
 def _measure(
     tool: Tool, runner: Runner, words: Sequence[str], wanted: RunOptions, draws: bool, typed: Sequence[str]
 ) -> None:
+    from sojourn.commands.formats import talk
     from sojourn.loading.run import plays_streams
     from sojourn.loading.steps import with_saturation
     from sojourn.report.load.live import LiveView, StreamView
@@ -154,7 +163,12 @@ def _measure(
     _print(result, verdicts, wanted, written, embed="--embed" in words)
     # A run limited by the generator says nothing about the server, so it passes no threshold.
     void = bool(verdicts) and result.limited_because is not None
-    if not result.complete or _failed_because(result) or void or not all(verdict.passed for verdict in verdicts):
+    lost = result.lost_machines
+    if lost and verdicts and not wanted.accepts_lost_machines:
+        said = f"the thresholds are void: {', '.join(lost)} generated no load to the end"
+        talk.print(f"{said}; --accept-lost-machines judges them all the same", soft_wrap=True, highlight=False)
+    whole = result.complete or (wanted.accepts_lost_machines and result.is_whole_without_lost)
+    if not whole or _failed_because(result) or void or not all(verdict.passed for verdict in verdicts):
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)
 
 

@@ -96,18 +96,19 @@ def _search(words: list[str], wanted: RunOptions, limits: list[str], budget: str
 
     thresholds = engine_run.thresholds_of(limits, words)
     folder = None if wanted.output is None else load_folder.create(wanted.output)
-    runner = engine_run.runner("load", words, wanted)
-    search = LoadSearch(
-        words,
-        thresholds,
-        lambda point: runner(point, None),
-        budget_seconds=quantity.seconds(budget),
-        precision=metrics.find("error_rate").parse(precision),
-        output=folder,
-        line_bits_per_second=engine_run.line_bits_per_second(wanted),
-        told=lambda trial, found: talk.print(said(trial, found, search.unit), highlight=False, soft_wrap=True),
-    )
-    found = search.run()
+    with engine_run.runners("load", wanted) as runners:
+        runner = runners(words)
+        search = LoadSearch(
+            words,
+            thresholds,
+            lambda point: runner(point, None),
+            budget_seconds=quantity.seconds(budget),
+            precision=metrics.find("error_rate").parse(precision),
+            output=folder,
+            line_bits_per_second=engine_run.line_bits_per_second(wanted),
+            told=lambda trial, found: talk.print(said(trial, found, search.unit), highlight=False, soft_wrap=True),
+        )
+        found = search.run()
     if folder is not None and found.trials:
         from sojourn.report.load.search import write_report
 

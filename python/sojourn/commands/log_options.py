@@ -39,8 +39,8 @@ def read_options(
         str | None,
         _option(
             "--log-format",
-            help="common, combined, vhost_combined, squid, w3c, json, alb, haproxy, envoy, s3, or the server's own "
-            "LogFormat or log_format string [default: detected].",
+            help="common, combined, vhost_combined, squid, w3c, json, alb, haproxy, envoy, s3, worldcup98, or the "
+            "server's own LogFormat or log_format string [default: detected].",
         ),
     ] = None,
     json_field: Annotated[

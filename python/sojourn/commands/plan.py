@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from sojourn.commands import plan_web99
+from sojourn.commands.cluster_option import ClusterOption, with_cluster_option
 from sojourn.commands.formats import Format, FormatOption, data, print_json, print_where, talk
 from sojourn.commands.progress import Stages
 from sojourn.commands.system_options import SetOption, SystemArgument, read_system
@@ -45,7 +46,7 @@ def register(app: typer.Typer) -> None:
             "Example: sojourn plan studies/systems/public-site.toml --target 'p95 < 600ms at 10 req/s'"
         ),
     )
-    group.command("system")(_system)
+    group.command("system")(with_cluster_option(_system))
     plan_web99.register(group)
     app.add_typer(group, name="plan")
 
@@ -78,6 +79,8 @@ def _system(
     seed: Annotated[int, typer.Option(min=0, help="Seed of every simulation.")] = 1,
     output: Annotated[Path | None, typer.Option(help="The run's folder [default: runs/plan-NAME].")] = None,
     output_format: FormatOption = Format.text,
+    *,
+    cluster: ClusterOption,
 ) -> None:
     """Find what a target needs: the smallest bandwidth, the fewest helpers, the smallest speed-up, the hit ratio.
 
@@ -104,7 +107,8 @@ def _system(
         settings=settings or [],
     )
     folder = prepare(output or default_output(system))
-    with Stages(talk, quiet=output_format is Format.json) as stages:
+    quiet = output_format is Format.json
+    with cluster.tasks(quiet=quiet) as tasks, Stages(talk, quiet=quiet) as stages:
         stages.begin("plan")
         found = plan(
             document,
@@ -112,6 +116,7 @@ def _system(
             Evaluator(aim.metric, seed=seed, using=using, loss_max=aim.loss_max),
             questions,
             lambda what: stages.update(0, None, what),
+            tasks,
         )
         stages.done(f"{found.simulations:,} simulations")
     report = write(folder, found, document)

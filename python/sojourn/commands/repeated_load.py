@@ -90,7 +90,6 @@ def _measure(sides: Sequence[Sequence[str]], wanted: RunOptions, times: int) -> 
     from sojourn.machine import environment
     from sojourn.report.load.writing import write_report
 
-    runners = [engine_run.runner("load", words, wanted) for words in sides]
     thresholds = engine_run.thresholds_of(wanted.thresholds, sides[-1])
     passed = True
 
@@ -115,7 +114,9 @@ def _measure(sides: Sequence[Sequence[str]], wanted: RunOptions, times: int) -> 
         )
         return result
 
-    return repetition.run(repetition.plan(sides, times), measure, len(sides)), passed
+    with engine_run.runners("load", wanted) as made:
+        runners = [made(words) for words in sides]
+        return repetition.run(repetition.plan(sides, times), measure, len(sides)), passed
 
 
 def _print(comparison: Comparison | None, groups: Sequence[Group], limit: float | None, wanted: RunOptions) -> None:

@@ -53,32 +53,19 @@ def _replay(
         # The URL comes last, after the logs.
         first, *others = places[:-1] or places
         log_options = replace(log_options, also=tuple(words[place] for place in others))
-        if run_options.machines is None:
-            if is_trace(words[first]):
-                require_default(words[first], log_options)
-            # Requests can be sent only if the trace contains them.
-            keep_failed = log_options.keep_failed or failed in ("send", "expect")
-            keep_queries = log_options.keep_queries or paths == "original"
-            log_options = replace(log_options, keep_failed=keep_failed, keep_queries=keep_queries)
-            if allow_methods is not None:
-                allowed = [method.strip().upper() for method in allow_methods.split(",")]
-                methods = log_options.methods or ("GET", "HEAD", *allowed)
-                log_options = replace(log_options, keep_methods=True, methods=methods)
-            words[first] = _as_trace(words[first], log_options, left_out_limit, 1 if seed is None else seed)
-            words = [word for place, word in enumerate(words) if place not in others]
-        else:
-            _require_trace(words[first], log_options)
+        if is_trace(words[first]):
+            require_default(words[first], log_options)
+        # Requests can be sent only if the trace contains them.
+        keep_failed = log_options.keep_failed or failed in ("send", "expect")
+        keep_queries = log_options.keep_queries or paths == "original"
+        log_options = replace(log_options, keep_failed=keep_failed, keep_queries=keep_queries)
+        if allow_methods is not None:
+            allowed = [method.strip().upper() for method in allow_methods.split(",")]
+            methods = log_options.methods or ("GET", "HEAD", *allowed)
+            log_options = replace(log_options, keep_methods=True, methods=methods)
+        words[first] = _as_trace(words[first], log_options, left_out_limit, 1 if seed is None else seed)
+        words = [word for place, word in enumerate(words) if place not in others]
     engine_run.run("replay", words, run_options, typed)
-
-
-def _require_trace(source: str, options: LogOptions) -> None:
-    """Refuses a log for several machines: each reads the trace itself, and would have to import the log."""
-    require_default(source, options)
-    if os.path.exists(source) and not is_trace(source):
-        raise CouldNotRun(
-            f"{source} is a log, and several machines replay a trace that each of them has at the same path",
-            "sojourn trace LOG --output TRACE, and copy TRACE to every machine",
-        )
 
 
 def _as_trace(source: str, options: LogOptions, left_out_limit: str, seed: int) -> str:

@@ -6,6 +6,7 @@ options on the command line.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +14,13 @@ from typing import Annotated
 
 import typer
 
+from sojourn.commands.cluster_option import PANEL, ClusterOption, ClusterText, InsecureFlag
+from sojourn.commands.cluster_option import read_options as read_cluster
 from sojourn.commands.help import FurtherOption
 from sojourn.commands.spreading import spread
 from sojourn.failure import CouldNotRun
 
 _OUTPUTS = "Outputs and verdicts"
-_MACHINES = "Several machines"
 _PROBE = "Resource usage of the server"
 
 
@@ -35,9 +37,11 @@ class RunOptions:
     files: Mapping[str, Path]
     """Output files by format name."""
     thresholds: Sequence[str]
-    machines: str | None
-    remote_shell: str | None
-    remote_engine: str
+    cluster: ClusterOption
+    """The machines that generate the load, if several."""
+    weights: Sequence[float] | None
+    """Shares of the load by machine."""
+    accepts_lost_machines: bool
     probe: bool
     probe_pids: Sequence[int]
     probe_port: int | None
@@ -53,7 +57,7 @@ class RunOptions:
     @property
     def wants_more_than_the_engine(self) -> bool:
         """Returns true if the options need more than the engine alone."""
-        more = (self.files, self.thresholds, self.output, self.machines, self.wants_probe, self.line, self.web)
+        more = (self.files, self.thresholds, self.output, self.cluster.target, self.wants_probe, self.line, self.web)
         return any(more)
 
 
@@ -87,17 +91,20 @@ def read_options(
             rich_help_panel=_OUTPUTS,
         ),
     ] = None,
-    on: Annotated[
+    cluster: ClusterText = None,
+    insecure_cluster: InsecureFlag = False,
+    shares: Annotated[
         str | None,
-        FurtherOption(help="Generate the load on these machines by ssh: HOST[=WEIGHT],…", rich_help_panel=_MACHINES),
+        FurtherOption(help="Shares of the load by machine, such as 2,1,1 [default: equal].", rich_help_panel=PANEL),
     ] = None,
-    remote_shell: Annotated[
-        str | None,
-        FurtherOption(help="The command that runs {command} on {host}, instead of ssh.", rich_help_panel=_MACHINES),
-    ] = None,
-    remote_engine: Annotated[
-        str, FurtherOption(help="The engine's name or path on the machines.", rich_help_panel=_MACHINES)
-    ] = "sojourn-engine",
+    accept_lost_machines: Annotated[
+        bool,
+        FurtherOption(
+            "--accept-lost-machines",
+            help="Judge thresholds by the machines that are left.",
+            rich_help_panel=PANEL,
+        ),
+    ] = False,
     probe: Annotated[
         bool,
         typer.Option(
@@ -134,15 +141,25 @@ def read_options(
         output=output,
         files={name: path for name, path in files.items() if path is not None},
         thresholds=threshold or (),
-        machines=on,
-        remote_shell=remote_shell,
-        remote_engine=remote_engine,
+        cluster=read_cluster(cluster, insecure_cluster),
+        weights=None if shares is None else _weights(shares),
+        accepts_lost_machines=accept_lost_machines,
         probe=probe,
         probe_pids=probe_pid or (),
         probe_port=probe_port,
         probe_interval=probe_interval,
         line=line,
     )
+
+
+def _weights(text: str) -> list[float]:
+    try:
+        weights = [float(part) for part in text.split(",")]
+    except ValueError:
+        weights = [0.0]
+    if not all(0 < weight < math.inf for weight in weights):
+        raise CouldNotRun(f"--shares {text}: a share is a positive number", "--shares 2,1,1")
+    return weights
 
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sojourn import interrupts
+from sojourn.commands.cluster_option import ClusterOption, with_cluster_option
 from sojourn.commands.formats import Format, FormatOption, data, print_json, print_where, talk
 from sojourn.commands.help import FurtherOption
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.text import quantity
 
 if TYPE_CHECKING:
+    from sojourn.cluster.tasks import Tasks
     from sojourn.study.document import Study
     from sojourn.study.findings import Findings
 
@@ -28,7 +30,7 @@ PLANNED = 0.6
 
 
 def register(app: typer.Typer) -> None:
-    app.command("study")(_study)
+    app.command("study")(with_cluster_option(_study))
 
 
 def _study(
@@ -58,6 +60,8 @@ def _study(
         Path | None, typer.Option(help="The access log of studies that replay one [default: the example log].")
     ] = None,
     output_format: FormatOption = Format.text,
+    *,
+    cluster: ClusterOption,
 ) -> None:
     """Reproduce a table or figure of the literature, and report which of its findings hold on this machine.
 
@@ -65,6 +69,9 @@ def _study(
     are measured in random order, all once per repetition; each is written when it is done. After Ctrl-C, a kill or the
     end of --budget, run the same command to resume. With a budget, findings that the planned repetitions leave open
     are repeated until they are decided. The files in `studies/` are examples.
+
+    With --cluster, points that a model solves are solved on a cluster; points that load a server are always measured
+    here, one at a time.
 
     Examples: sojourn study flash/single-file --quick
 
@@ -87,13 +94,15 @@ def _study(
     if every and output is not None:
         raise CouldNotRun("--output is the folder of one study", "without it they go below runs/study")
     files = [path for path, _ in catalogue.studies()] if every else [catalogue.find(str(target))]
-    asked = _Asked(quick, budget, repetitions, output, work_dir, log, output_format is Format.json)
-    parts = [asked.part_of(file) for file in files]
-    if every and budget is not None:
-        began = time.monotonic()
-        _run_all(_shared_out(parts, asked, budget), asked, began + quantity.seconds(budget))
-    else:
-        _run_all(parts, asked)
+    quiet = output_format is Format.json
+    with cluster.tasks(quiet=quiet) as tasks:
+        asked = _Asked(quick, budget, repetitions, output, work_dir, log, quiet, tasks)
+        parts = [asked.part_of(file) for file in files]
+        if every and budget is not None:
+            began = time.monotonic()
+            _run_all(_shared_out(parts, asked, budget), asked, began + quantity.seconds(budget))
+        else:
+            _run_all(parts, asked)
 
 
 def _listed(study: Study) -> dict[str, object]:
@@ -114,6 +123,7 @@ class _Asked:
     work_dir: Path | None
     log: Path | None
     quiet: bool
+    tasks: Tasks
 
     def part_of(self, file: Path) -> _Part:
         """The part of the study in a file that is to be measured."""
@@ -188,7 +198,7 @@ def _run_all(parts: list[_Part], asked: _Asked, deadline: float | None = None) -
             continue
         if asked.output is None:
             write_index(RUNS)
-        if done[part.folder].ending == "interrupted":
+        if done[part.folder].ending in ("interrupted", "cluster lost"):
             break
     if deadline is not None:
         for folder in _decide(done, asked, deadline):
@@ -205,7 +215,7 @@ def _run_all(parts: list[_Part], asked: _Asked, deadline: float | None = None) -
 def _decide(done: dict[Path, _Done], asked: _Asked, deadline: float) -> list[Path]:
     """Repeats open findings, the study with the cheapest decision first; returns the studies repeated."""
     tried: set[tuple[Path, int]] = set()
-    while not any(each.ending == "interrupted" for each in done.values()):
+    while not any(each.ending in ("interrupted", "cluster lost") for each in done.values()):
         left = deadline - time.monotonic()
         open_ones = [
             (each.next_decision_seconds, folder)
@@ -232,7 +242,7 @@ class _Done:
 
     @property
     def is_whole(self) -> bool:
-        return self.findings is not None and self.findings.is_whole
+        return self.findings is not None and self.findings.is_whole and self.ending != "cluster lost"
 
     @property
     def repeated(self) -> int:
@@ -293,7 +303,9 @@ def _run(part: _Part, asked: _Asked, *, may_repeat: bool, looks: int | None = No
                 return []
             return find(folder).open_points(seconds)
 
-        progress = runner.run(folder, measure, budget_seconds=part.seconds, more=more, told=told)
+        # A load is measured beside nothing else, with the server and the folder of sites of this machine.
+        tasks = asked.tasks if kinds.is_of_models(study) else None
+        progress = runner.run(folder, measure, budget_seconds=part.seconds, more=more, told=told, tasks=tasks)
         if progress.ending == "interrupted":
             # The result must be printed, however often you type Ctrl-C.
             interrupts.ignore_from_now_on()
@@ -306,4 +318,6 @@ def _run(part: _Part, asked: _Asked, *, may_repeat: bool, looks: int | None = No
             f"{progress.ending}: {progress.measured:,} points measured{repeated}, "
             f"{failed}{progress.before:,} from earlier runs"
         )
+        if progress.cluster_lost_because is not None:
+            talk.print(f"{study.name}: {progress.cluster_lost_because}", style="yellow", highlight=False)
     return _Done(part, findings, progress.ending, report)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from sojourn.loading import comparison, folder
 from sojourn.loading.comparison import Comparison, Group
-from sojourn.loading.fleet import REMOTE_SHELL, Fleet
 from sojourn.loading.load_search import LoadSearch
 from sojourn.loading.result import LoadResult
 from sojourn.loading.run import run_load
@@ -32,9 +31,8 @@ def load(
     rate: float | str | None = None,
     duration: float | str = 10.0,
     warm_up: float | str = 1.0,
-    on: str | None = None,
-    remote_shell: str = REMOTE_SHELL,
-    remote_engine: str = "sojourn-engine",
+    cluster: str | None = None,
+    insecure_cluster: bool = False,
     **options: Value | Sequence[Value] | None,
 ) -> LoadResult:
     """Loads a server and returns what its clients saw.
@@ -45,9 +43,8 @@ def load(
         rate: an open loop of so many arrivals per second. One of the two, or `schedule`, has to be given.
         duration: how long to measure, in seconds.
         warm_up: how long to run before that, in seconds.
-        on: the machines that make the load, `HOST[=WEIGHT],…`; this one if not given.
-        remote_shell: how `{command}` is run on `{host}`.
-        remote_engine: the engine's name or path there.
+        cluster: the machines that generate the load, as `--cluster` names them; this one if not given.
+        insecure_cluster: whether to accept a scheduler without authentication beyond this machine.
         **options: any other option of `sojourn load`, its hyphens as underscores.
 
     Returns:
@@ -57,9 +54,15 @@ def load(
     Raises:
         CouldNotRun: the engine refuses the options or cannot begin.
     """
-    runner = run_load if on is None else Fleet.parse(on, remote_shell, remote_engine).run
     plan = {"clients": clients, "rate": rate, "duration": duration, "warm_up": warm_up}
-    return runner([url, *_words({**plan, **options})], None)
+    words = [url, *_words({**plan, **options})]
+    if cluster is None:
+        return run_load(words)
+    from sojourn.cluster import dask_cluster, target
+    from sojourn.loading.fleet import Fleet
+
+    with dask_cluster.opened(target.parse(cluster, insecure=insecure_cluster)) as opened:
+        return Fleet(opened).run(words)
 
 
 def search(

@@ -1,45 +1,49 @@
 """Generates one load from several machines: starts them together, merges their histograms, compares their clocks.
 
 The load is that of `sojourn load`, or the rates of `sojourn replay`, where each machine draws its sessions from the
-same trace. On each machine the engine prepares, prints `ready`, answers with its time when asked, and starts at a time
-of its own clock that means the same moment everywhere. A clock offset is known to half a round trip (F. Cristian,
-Distributed Computing 3, 1989). A machine that fails is named in the result, and the others continue. Each machine's
-load is its weight's share of `--clients` or `--rate`.
+same trace. A machine is a worker of a cluster with the resource `load`. On each one the engine prepares, and starts at
+a time of its own clock that means the same moment everywhere. A clock offset is known to half a round trip (F.
+Cristian, Distributed Computing 3, 1989). A machine that fails is named in the result, and the others continue. Each
+machine's load is its share of `--clients` or `--rate`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import math
-import queue
-import shlex
-import subprocess
-import threading
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import IO
+from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from sojourn import engine, interrupts
+from sojourn.cluster.dask_cluster import DaskCluster, Loader, WorkerLost
 from sojourn.engine.progress import parse
-from sojourn.engine.results import Record
 from sojourn.failure import CouldNotRun
+from sojourn.loading import worker_engine
 from sojourn.loading.merging import Part, merge
 from sojourn.loading.record import RequestsRecord
 from sojourn.loading.result import LoadResult
 from sojourn.loading.run import Tool, cores_of, option, recorded, with_option
 from sojourn.loading.steps import with_confidence
 
-REMOTE_SHELL = "ssh -o BatchMode=yes {host} {command}"
-"""The command template for a remote host: `{host}` and `{command}` are filled in, each as one word."""
+T = TypeVar("T")
+
 READY_SECONDS_MAX = 30.0
-CLOCK_READINGS = 5
+CLOCK_READINGS = 9
 START_LEAD_SECONDS = 0.3
 """How far ahead the common start is set, in addition to three round trips."""
+LOOK_SECONDS = 0.25
+"""Between two looks at all machines while they generate load."""
 STOP_GRACE_SECONDS = 20.0
 MACHINES_MAX = 256
+FILE_BYTES_MAX = 4 << 30
+"""The largest file that is sent to the machines."""
+PIECE_BYTES = 4 << 20
+INPUT_FILES = ("--mix", "--session-log", "--walk", "--scenario", "--body", "--cacert")
+"""The engine's options that name a file to read."""
 
 
 @dataclass(frozen=True)
@@ -52,32 +56,12 @@ class Machine:
 
 @dataclass(frozen=True)
 class Fleet:
-    """The machines, with the command template for remote hosts."""
+    """The machines of a cluster that generate a load together."""
 
-    machines: Sequence[Machine]
-    remote_shell: str = REMOTE_SHELL
-    remote_engine: str = "sojourn-engine"
+    cluster: DaskCluster
     tool: Tool = "load"
-
-    @classmethod
-    def parse(cls, text: str, remote_shell: str, remote_engine: str, tool: Tool = "load") -> Fleet:
-        """Parses `HOST[=WEIGHT],…`."""
-        parts = [part.strip().partition("=") for part in text.split(",") if part.strip()]
-        if not 1 <= len(parts) <= MACHINES_MAX:
-            raise CouldNotRun(f"{text!r} names {len(parts)} machines", f"--on HOST[=WEIGHT],… of 1 to {MACHINES_MAX}")
-        try:
-            weights = [float(weight) if equals else 1.0 for _, equals, weight in parts]
-        except ValueError:
-            weights = [0.0]
-        if not all(weight > 0 for weight in weights):
-            raise CouldNotRun(f"{text!r} has a weight that is not a positive number", "--on big=2,small=1")
-        odd = [host for host, _, _ in parts if not host or host.startswith("-")]
-        if odd:
-            raise CouldNotRun(f"{odd[0]!r} is not a machine: ssh would take it for an option", "--on HOST[=WEIGHT],…")
-        if "{command}" not in remote_shell:
-            raise CouldNotRun(f"--remote-shell {remote_shell!r} runs nothing", f"as in --remote-shell '{REMOTE_SHELL}'")
-        machines = [Machine(part[0], weight / sum(weights)) for part, weight in zip(parts, weights, strict=True)]
-        return cls(machines, remote_shell, remote_engine, tool)
+    weights: Sequence[float] | None = None
+    """By machine in the order of the cluster; equal if not given."""
 
     def run(self, options: Sequence[str], progress: engine.Progress | None = None) -> LoadResult:
         """Runs the load on all machines at once.
@@ -85,12 +69,19 @@ class Fleet:
         Raises:
             CouldNotRun: a machine does not become ready; none has started then.
         """
-        shared = shares(recorded(self.tool, options), self.machines)
-        runs: list[_MachineRun] = []
+        loaders = self.cluster.loaders()
+        machines = machines_of([each.name for each in loaders], self.weights)
+        shared = shares(recorded(self.tool, options), machines)
+        runs = [
+            _MachineRun(machine, loader, [self.tool, *part], cores_of(options), progress)
+            for machine, loader, part in zip(machines, loaders, shared, strict=True)
+        ]
         try:
             with interrupts.raised():
-                for machine, part in zip(self.machines, shared, strict=True):
-                    runs.append(_MachineRun(machine, self._command(machine, part), cores_of(options), progress))
+                for run in runs:
+                    run.send_files()
+                for run in runs:
+                    run.begin()
                 for run in runs:
                     run.wait_ready()
                 for run in runs:
@@ -99,18 +90,39 @@ class Fleet:
             with interrupts.handed_on() as handed:
                 for run in runs:
                     run.say(f"go {start + run.clock_offset_seconds:.6f}")
-                handed.to(lambda: _stop(runs))
-                for run in runs:
-                    run.wait()
+                asked_at: float | None = None
+                while any([run.is_running() for run in runs]):
+                    time.sleep(LOOK_SECONDS)
+                    if handed.asked and asked_at is None:
+                        asked_at = time.monotonic()
+                        for run in runs:
+                            run.say("stop")
+                    elif asked_at is not None and time.monotonic() - asked_at > STOP_GRACE_SECONDS:
+                        for run in runs:
+                            run.end()
             return with_confidence(merge([run.part() for run in runs]))
         finally:
             for run in runs:
                 run.end()
 
-    def _command(self, machine: Machine, options: Sequence[str]) -> list[str]:
-        words = [self.remote_engine, self.tool, *options, "--format", "json", "--progress", "--start-on-stdin"]
-        filled = {"{host}": machine.host, "{command}": shlex.join(words)}
-        return [filled.get(word, word) for word in shlex.split(self.remote_shell)]
+
+def machines_of(names: Sequence[str], weights: Sequence[float] | None) -> list[Machine]:
+    """The machines with their shares.
+
+    Raises:
+        CouldNotRun: there is none, or not a weight for each.
+    """
+    if not 1 <= len(names) <= MACHINES_MAX:
+        raise CouldNotRun(
+            f"the cluster has {len(names)} workers that generate load; 1 to {MACHINES_MAX} can be used",
+            "start workers with the resource: dask worker --resources load=1",
+        )
+    given = weights or [1.0] * len(names)
+    if len(given) != len(names):
+        raise CouldNotRun(
+            f"there are {len(given)} shares for {len(names)} machines: {', '.join(names)}", "give one for each"
+        )
+    return [Machine(name, weight / sum(given)) for name, weight in zip(names, given, strict=True)]
 
 
 def shares(options: Sequence[str], machines: Sequence[Machine]) -> list[list[str]]:
@@ -149,143 +161,136 @@ def apportioned(total: int, fractions: Sequence[float]) -> list[int]:
     return counts
 
 
-def _stop(runs: Sequence[_MachineRun]) -> None:
-    """Asks all engines to end, and kills those that do not."""
-    for run in runs:
-        run.say("stop")
-    last = threading.Timer(STOP_GRACE_SECONDS, _kill, (runs,))
-    last.daemon = True
-    last.start()
+def files_of(words: Sequence[str]) -> dict[int, Path]:
+    """The files of this machine that the engine's words name, by place: the trace of a replay, and inputs of options.
 
-
-def _kill(runs: Sequence[_MachineRun]) -> None:
-    for run in runs:
-        run.kill()
-
-
-class _Answer(Record):
-    """The engine's answers before the start."""
-
-    ready: bool = False
-    clock_seconds: float | None = None
+    A file that is not here is left to the machines, which may have it.
+    """
+    places = [place + 1 for place, word in enumerate(words[:-1]) if word in INPUT_FILES]
+    if words[0] == "replay":
+        places.append(1)
+    return {place: Path(words[place]) for place in places if Path(words[place]).is_file()}
 
 
 @dataclass
 class _MachineRun:
-    """A remote engine, controlled from this machine."""
+    """The engine of one machine, controlled from this one."""
 
     machine: Machine
-    command: list[str]
+    loader: Loader
+    words: Sequence[str]
     quiet_cores: frozenset[int]
     progress: engine.Progress | None
     clock_offset_seconds: float = 0.0
     round_trip_seconds: float = 0.0
-    _talk: list[str] = field(default_factory=list)
-    _output: list[str] = field(default_factory=list)
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    _lost_because: str | None = None
+    _begun: bool = False
 
-    def __post_init__(self) -> None:
-        try:
-            # In its own process group: Ctrl-C reaches only this process, which forwards it once.
-            self._process = subprocess.Popen(
-                self.command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                process_group=0,
-            )
-        except OSError as error:
-            raise CouldNotRun(f"cannot run {self.command[0]}: {error.strerror}", "see --remote-shell") from error
-        self._answers: queue.Queue[_Answer | None] = queue.Queue()
-        process = self._process
-        assert process.stdout is not None
-        assert process.stderr is not None
-        self._threads = [
-            threading.Thread(target=self._listen, args=(process.stderr,), daemon=True),
-            threading.Thread(target=lambda out: self._output.append(out.read()), args=(process.stdout,), daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
+    def send_files(self) -> None:
+        """Copies the files that the options name to the machine."""
+        for place, path in files_of(self.words).items():
+            if path.stat().st_size > FILE_BYTES_MAX:
+                raise CouldNotRun(
+                    f"{path} is larger than {FILE_BYTES_MAX:,} bytes", "copy it to the same new path on every machine"
+                )
+            with path.open("rb") as file:
+                self.loader.ask(worker_engine.receive, self.name, place, b"")
+                while piece := file.read(PIECE_BYTES):
+                    self._asked(worker_engine.receive, self.name, place, piece)
 
-    def say(self, line: str) -> None:
-        """Sends the engine a line; a failure is noticed elsewhere."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
-            self._process.stdin.write(line + "\n")
-            self._process.stdin.flush()
+    def begin(self) -> None:
+        """Starts the task; the engine prepares and waits."""
+        self._begun = True
+        files = list(files_of(self.words))
+        self.loader.begin(worker_engine.generate, self.name, list(self.words), files, self.quiet_cores)
 
     def wait_ready(self) -> None:
         """Waits until the engine is ready."""
-        if not self._answer("it did not get ready in time").ready:
-            raise CouldNotRun(
-                f"{self.machine.host} did not report that it is ready", "does its sojourn-engine have this version?"
-            )
+        until = time.monotonic() + READY_SECONDS_MAX
+        while not self._asked(worker_engine.news, self.name).is_ready:
+            if self.loader.is_done():
+                raise CouldNotRun(f"{self.machine.host}: {self._ending()}", "see the machine's engine and its options")
+            if time.monotonic() > until:
+                raise CouldNotRun(
+                    f"{self.machine.host} is not ready after {READY_SECONDS_MAX:g} s",
+                    "does it generate another load? The dashboard shows its tasks",
+                )
+            time.sleep(0.05)
 
     def read_clock(self) -> None:
         """Measures the offset of its clock, from the fastest of several questions."""
         readings = []
         for _ in range(CLOCK_READINGS):
             asked = time.time()
-            self.say("clock")
-            told = self._answer("it did not report its clock").clock_seconds or math.nan
+            told = self._asked(worker_engine.clock)
             answered = time.time()
             readings.append((answered - asked, told - (asked + answered) / 2))
         self.round_trip_seconds, self.clock_offset_seconds = min(readings)
 
-    def wait(self) -> None:
-        """Waits until the remote engine ends."""
-        self._process.wait()
-        for thread in self._threads:
-            thread.join()
+    def say(self, line: str) -> None:
+        """Sends the engine a line; a failure is noticed at the end."""
+        try:
+            self.loader.ask(worker_engine.say, self.name, line)
+        except WorkerLost as lost:
+            self._lost(lost)
 
-    def kill(self) -> None:
-        """Kills an engine that does not end when asked to."""
-        self._process.kill()
+    def is_running(self) -> bool:
+        """Whether its engine runs; hands on the progress that it has made."""
+        if self._lost_because is not None or self.loader.is_done():
+            return False
+        try:
+            lines = self.loader.ask(worker_engine.news, self.name).progress
+        except WorkerLost as lost:
+            if not self.loader.is_there():
+                self._lost(lost)
+            return self._lost_because is None
+        if self.progress is not None:
+            for line in lines:
+                self.progress(parse(line).model_copy(update={"host": self.machine.host}))
+        return True
 
     def part(self) -> Part:
         """Its result, or the reason why there is none."""
-        result, because = None, None
-        try:
-            result = LoadResult.of(RequestsRecord.model_validate_json("".join(self._output)))
-        except ValidationError:
-            said = " ".join(self._talk).removeprefix("error: ") or f"exit code {self._process.returncode}"
-            because = f"it ended without a result: {said}"
+        result, because = None, self._lost_because
+        if because is None:
+            try:
+                ended: worker_engine.Ended = self.loader.result()
+                result = LoadResult.of(RequestsRecord.model_validate_json(ended.output))
+            except (WorkerLost, ValidationError, CouldNotRun):
+                because = f"it ended without a result: {self._ending()}"
         offset, trip = self.clock_offset_seconds, self.round_trip_seconds
         return Part(self.machine.host, self.machine.share, result, because, offset, trip)
 
     def end(self) -> None:
-        """Ends what still runs and releases all resources."""
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
-        for thread in self._threads:
-            thread.join()
-        for stream in (self._process.stdout, self._process.stderr):
-            assert stream is not None
-            stream.close()
-
-    def _answer(self, otherwise: str) -> _Answer:
+        """Ends what still runs and gives the worker back."""
+        if not self._begun or self._lost_because is not None:
+            return
         try:
-            answer = self._answers.get(timeout=READY_SECONDS_MAX)
-        except queue.Empty:
-            answer = None
-        if answer is None:
-            said = "; ".join(self._talk).removeprefix("error: ")
-            raise CouldNotRun(
-                f"{self.machine.host}: {said or otherwise}", "see --on, --remote-shell and --remote-engine"
-            )
-        return answer
+            if not self.loader.is_done():
+                self.loader.ask(worker_engine.end, self.name)
+        except (WorkerLost, CouldNotRun):
+            pass
+        finally:
+            self._begun = False
+            self.loader.release()
 
-    def _listen(self, stream: IO[str]) -> None:
-        engine.stand_back(self.quiet_cores)
-        for line in stream:
-            if not line.startswith("{"):
-                self._talk.append(line.rstrip())
-            elif '"requests_per_second"' not in line:
-                self._answers.put(_Answer.model_validate_json(line))
-            elif self.progress is not None:
-                self.progress(parse(line).model_copy(update={"host": self.machine.host}))
-        self._answers.put(None)
+    def _asked(self, function: Callable[..., T], *arguments: object) -> T:
+        """Asks before the start, when a machine that is lost ends the run."""
+        try:
+            return self.loader.ask(function, *arguments)
+        except WorkerLost as lost:
+            raise CouldNotRun(f"{self.machine.host} cannot be reached: {lost}", "see --cluster") from lost
+
+    def _lost(self, lost: WorkerLost) -> None:
+        self._lost_because = f"its worker was lost: {lost}"
+
+    def _ending(self) -> str:
+        """How its task ended."""
+        try:
+            ended: worker_engine.Ended = self.loader.result()
+        except WorkerLost as lost:
+            return f"its worker was lost: {lost}"
+        except CouldNotRun as failure:
+            return failure.said
+        return ended.talk.removeprefix("error: ") or f"exit code {ended.code}"

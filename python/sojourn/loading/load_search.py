@@ -92,6 +92,8 @@ class LoadSearch:
         # A server that stopped responding has failed the load; that run is not void.
         passed = result.complete and all(each.holds(values[each.metric.name]) for each in self.thresholds)
         void = result.limited_because if result.complete else None
+        if lost := result.lost_machines:
+            void = f"{', '.join(lost)} generated no load to the end"
         also = "throughput" if result.is_streams else "rps"
         values[also] = metrics.find(also).of_run(result)
         return Trial(load, passed and void is None, void, values)

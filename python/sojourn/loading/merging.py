@@ -70,7 +70,7 @@ def merge(parts: Sequence[Part]) -> LoadResult:
     """
     results = [part.result for part in parts if part.result is not None]
     if not results:
-        raise CouldNotRun("; ".join(f"{part.host}: {part.failed_because}" for part in parts), "see --on")
+        raise CouldNotRun("; ".join(f"{part.host}: {part.failed_because}" for part in parts), "see --cluster")
     # Our clock is the one that other measurements here use, so results can be joined by it.
     offsets = [part.clock_offset_seconds for part in parts if part.result is not None]
     begun = [result.started_at - offset for result, offset in zip(results, offsets, strict=True)]

@@ -118,6 +118,17 @@ class LoadResult:
         return (generator.limited_because or "it reported so") if generator.limited else None
 
     @property
+    def lost_machines(self) -> list[str]:
+        """The machines that have no result: of a load that several generated."""
+        return [] if self.is_streams else [each.host for each in self.of_requests.machines if each.failed_because]
+
+    @property
+    def is_whole_without_lost(self) -> bool:
+        """Whether machines were lost, and all others have generated load to the end."""
+        lost = self.lost_machines
+        return bool(lost) and all(each.complete for each in self.of_requests.machines if each.host not in lost)
+
+    @property
     def of_requests(self) -> RequestsRecord:
         """The record, for a run of requests."""
         assert isinstance(self.record, RequestsRecord), "viewers made it"

@@ -79,6 +79,10 @@ class Evaluator:
         """How many were run."""
         self._analytic = using == "auto"
 
+    def fresh(self) -> Evaluator:
+        """An evaluator of the same metric that has evaluated nothing: a task's answer depends on no other task."""
+        return Evaluator(self.metric, seed=self.seed, using=self.using, loss_max=self.loss_max)
+
     def evaluate(self, document: SystemDocument) -> Evaluation:
         """The metric of a system."""
         if self._analytic and document.system.unstable_station() is None:

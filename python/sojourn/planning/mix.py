@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sojourn.cluster.tasks import InProcess, Tasks, in_order
 from sojourn.failure import CouldNotRun
 from sojourn.planning.answers import CheapestMix, Mix
 from sojourn.planning.evaluation import Evaluation, Evaluator
@@ -23,6 +24,7 @@ PRICED_MAX = 4
 MIXES_ANALYTIC = 2_500
 MIXES_SIMULATED = 150
 """The most combinations evaluated by simulation, which takes a hundred times as long as a formula."""
+MIXES_PER_TASK = 10
 SPAN = (0.25, 16.0)
 """The ends of the grid, as factors on the present values."""
 ROUNDS_MAX = 5
@@ -70,16 +72,24 @@ def price_of(text: str) -> float:
 
 
 def cheapest_mix(
-    evaluator: Evaluator, document: SystemDocument, priced: Sequence[Priced], limit_seconds: float
+    evaluator: Evaluator,
+    document: SystemDocument,
+    priced: Sequence[Priced],
+    limit_seconds: float,
+    tasks: Tasks | None = None,
 ) -> CheapestMix:
-    """The front, and the cheapest mix within the limit."""
+    """The front, and the cheapest mix within the limit; `tasks` says where the grid is evaluated."""
+    tasks = tasks or InProcess()
     if len(priced) > PRICED_MAX:
         raise CouldNotRun(f"{len(priced)} prices are too many", f"price at most {PRICED_MAX} resources at once")
     # Evaluated at low traffic, because every solver refuses an overloaded system.
     simulated = evaluator.evaluate(document.set("traffic=0.001")).by == "simulation"
     count = int((MIXES_SIMULATED if simulated else MIXES_ANALYTIC) ** (1 / len(priced)))
     grid = list(itertools.product(*(_values(each, count) for each in priced)))
-    mixes = [_mix(evaluator, document, priced, values) for values in grid]
+    parts = (grid[start : start + MIXES_PER_TASK] for start in range(0, len(grid), MIXES_PER_TASK))
+    evaluated = in_order(tasks.each(_mixes, ((evaluator, document, priced, part) for part in parts)))
+    mixes = [mix for part, _ in evaluated for mix in part]
+    evaluator.simulations += sum(simulations for _, simulations in evaluated)
     front = _front(mixes)
     cheapest, confirmed = _cheapest(evaluator, document, priced, front, limit_seconds)
     return CheapestMix(
@@ -92,6 +102,14 @@ def cheapest_mix(
         half_width_seconds=confirmed.half_width_seconds if confirmed else None,
         confirmed_by=confirmed.by if confirmed else None,
     )
+
+
+def _mixes(
+    evaluator: Evaluator, document: SystemDocument, priced: Sequence[Priced], part: Sequence[Sequence[float]]
+) -> tuple[list[Mix], int]:
+    """The mixes of a part of the grid, and the number of simulations that they took."""
+    own = evaluator.fresh()
+    return [_mix(own, document, priced, values) for values in part], own.simulations
 
 
 def _values(priced: Priced, count: int) -> list[float]:

@@ -1,4 +1,8 @@
-"""Answers all planning questions for a system: levers, doublings, sweeps, the cheapest mix, growth."""
+"""Answers all planning questions for a system: levers, doublings, sweeps, the cheapest mix, growth.
+
+Each search, each mix and each point of a sweep is a task with an evaluator of its own, so the answers are the same
+whether they are found one after the other or side by side.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
+from sojourn.cluster.tasks import InProcess, Tasks, in_order
 from sojourn.failure import CouldNotRun
 from sojourn.planning.answers import Doubling, LargestTraffic, LeverAnswer, Now, Plan, Sweep, SweepPoint
 from sojourn.planning.evaluation import Evaluator
@@ -71,38 +77,78 @@ def parse_sweep(text: str, document: SystemDocument) -> SweepRange:
     return SweepRange(swept, low, high)
 
 
+@dataclass(frozen=True)
+class _Job:
+    """A question of its own: `function` gets an evaluator, then the arguments."""
+
+    label: str
+    function: Callable[..., Any]
+    arguments: tuple[object, ...]
+
+
 def plan(
     document: SystemDocument,
     target: Target,
     evaluator: Evaluator,
     questions: Questions,
     say: Say = lambda what: None,
+    tasks: Tasks | None = None,
 ) -> Plan:
-    """Answers all questions; `document` already has the target's load."""
+    """Answers all questions, in this process unless `tasks` says where; `document` already has the target's load."""
     limit = target.limit_seconds
+    tasks = tasks or InProcess()
+
+    def answered(jobs: Sequence[_Job]) -> list[Any]:
+        def giving() -> Iterator[tuple[object, ...]]:
+            for job in jobs:
+                say(job.label)
+                yield job, evaluator
+
+        values = in_order(tasks.each(_answer, giving()))
+        evaluator.simulations += sum(simulations for _, simulations in values)
+        return [value for value, _ in values]
+
     prediction = predict(document.system, percentiles=False)
-    floor, because = _floor(document, evaluator)
-    answers: list[LeverAnswer] = []
-    found: list[tuple[Parameter, Found]] = []
-    for lever in levers(document):
-        say(lever.label)
-        found.append((lever, smallest(evaluator, document, lever, limit)))
-        answers.append(_lever(*found[-1]))
-    say("largest traffic")
-    traffic = largest_traffic(evaluator, document, limit)
-    say("doubling")
-    doubling = list(_doublings(document, evaluator, limit))
+    everything = list(levers(document))
+    doubled = [lever for lever in everything if lever.kind != "fraction"]
+    (now, now_seconds), (floor, because), traffic, *rest = answered(
+        [
+            _Job("now", _now, (document, limit)),
+            _Job("floor", _floor, (document,)),
+            _Job("largest traffic", largest_traffic, (document, limit)),
+            *(_Job(lever.label, smallest, (document, lever, limit)) for lever in everything),
+        ]
+    )
+    found: list[tuple[Parameter, Found]] = list(zip(everything, rest, strict=True))
+    answers = [_lever(lever, each) for lever, each in found]
+    doubling: list[Doubling] = answered(
+        [_Job(f"doubling {lever.label}", _doubling, (document, lever, now_seconds, limit)) for lever in doubled]
+    )
     mix = None
     if questions.priced:
         say("cheapest mix")
-        mix = cheapest_mix(evaluator, document, questions.priced, limit)
+        mix = cheapest_mix(evaluator, document, questions.priced, limit, tasks)
     ranges = list(questions.sweeps) or list(_default_sweeps(document, found, traffic))
-    sweeps = [_sweep(document, evaluator, each, say) for each in ranges]
+    points = [
+        (swept, value)
+        for swept in ranges
+        for value in values_between(swept.low, swept.high, swept.count, swept.parameter.kind)
+    ]
+    evaluated: list[SweepPoint] = answered(
+        [
+            _Job(f"sweep of {swept.parameter.label}", _sweep_point, (document, swept.parameter, value))
+            for swept, value in points
+        ]
+    )
+    sweeps = [
+        _sweep(swept, [point for (each, _), point in zip(points, evaluated, strict=True) if each is swept])
+        for swept in ranges
+    ]
     growth = None
     if questions.growth_per_year is not None:
         start = questions.start or date.today()
         growth = grow(document, questions.growth_per_year, start, traffic.value)
-    now, largest = _now(document, evaluator, limit), _largest(traffic)
+    largest = _largest(traffic)
     bottleneck, bounds = prediction["bottleneck"], prediction["bounds"]
     return Plan(
         system=document.system.name,
@@ -132,9 +178,16 @@ def plan(
     )
 
 
-def _now(document: SystemDocument, evaluator: Evaluator, limit: float) -> Now:
+def _answer(job: _Job, evaluator: Evaluator) -> tuple[Any, int]:
+    """The answer to a job, and the number of simulations that it took."""
+    own = evaluator.fresh()
+    return job.function(own, *job.arguments), own.simulations
+
+
+def _now(evaluator: Evaluator, document: SystemDocument, limit: float) -> tuple[Now, float]:
+    """The system as it is, and its metric as a search judges it."""
     evaluated, confirmed = evaluator.evaluate(document), evaluator.confirm(document)
-    return Now(
+    now = Now(
         seconds=evaluated.accepted_seconds,
         met=confirmed.seconds <= limit,
         by=evaluated.by,
@@ -145,9 +198,10 @@ def _now(document: SystemDocument, evaluator: Evaluator, limit: float) -> Now:
         loss_probability=confirmed.loss_probability,
         unstable_station=confirmed.unstable_station,
     )
+    return now, evaluated.seconds
 
 
-def _floor(document: SystemDocument, evaluator: Evaluator) -> tuple[float, str]:
+def _floor(evaluator: Evaluator, document: SystemDocument) -> tuple[float, str]:
     """The part of the metric that no resource reduces: delays and latencies."""
     delays = [each.name for each in document.system.stations if each.is_delay]
     if any(each.latency_seconds > 0 for each in document.system.classes):
@@ -188,24 +242,20 @@ def _largest(found: Found) -> LargestTraffic:
     )
 
 
-def _doublings(document: SystemDocument, evaluator: Evaluator, limit: float) -> Iterator[Doubling]:
-    now = evaluator.evaluate(document).seconds
-    for lever in levers(document):
-        if lever.kind == "fraction":
-            continue
-        doubled = document.set(lever.setting(2 * lever.present))
-        evaluated = evaluator.evaluate(doubled)
-        bottleneck = predict(doubled.system, percentiles=False)["bottleneck"]
-        yield Doubling(
-            parameter=lever.path,
-            label=lever.label,
-            seconds=evaluated.seconds,
-            change_fraction=evaluated.seconds / now - 1 if 0 < now < math.inf else math.nan,
-            by=evaluated.by,
-            largest_traffic_factor=largest_traffic_unconfirmed(evaluator, doubled, limit),
-            saturation_throughput_per_second=bottleneck["saturation_throughput_per_second"],
-            bottleneck=bottleneck["station"],
-        )
+def _doubling(evaluator: Evaluator, document: SystemDocument, lever: Parameter, now: float, limit: float) -> Doubling:
+    doubled = document.set(lever.setting(2 * lever.present))
+    evaluated = evaluator.evaluate(doubled)
+    bottleneck = predict(doubled.system, percentiles=False)["bottleneck"]
+    return Doubling(
+        parameter=lever.path,
+        label=lever.label,
+        seconds=evaluated.seconds,
+        change_fraction=evaluated.seconds / now - 1 if 0 < now < math.inf else math.nan,
+        by=evaluated.by,
+        largest_traffic_factor=largest_traffic_unconfirmed(evaluator, doubled, limit),
+        saturation_throughput_per_second=bottleneck["saturation_throughput_per_second"],
+        bottleneck=bottleneck["station"],
+    )
 
 
 def _default_sweeps(
@@ -221,21 +271,19 @@ def _default_sweeps(
             yield SweepRange(lever, min(lever.present, needed) / 2, max(lever.present, needed) * 2)
 
 
-def _sweep(document: SystemDocument, evaluator: Evaluator, swept: SweepRange, say: Say) -> Sweep:
-    say(f"sweep of {swept.parameter.label}")
-    points = []
-    for value in values_between(swept.low, swept.high, swept.count, swept.parameter.kind):
-        evaluated = evaluator.evaluate(document.set(swept.parameter.setting(value)))
-        points.append(
-            SweepPoint(
-                value,
-                evaluated.seconds,
-                evaluated.mean_seconds,
-                evaluated.throughput_per_second,
-                evaluated.half_width_seconds,
-                evaluated.by,
-                evaluated.loss_probability,
-            )
-        )
+def _sweep_point(evaluator: Evaluator, document: SystemDocument, swept: Parameter, value: float) -> SweepPoint:
+    evaluated = evaluator.evaluate(document.set(swept.setting(value)))
+    return SweepPoint(
+        value,
+        evaluated.seconds,
+        evaluated.mean_seconds,
+        evaluated.throughput_per_second,
+        evaluated.half_width_seconds,
+        evaluated.by,
+        evaluated.loss_probability,
+    )
+
+
+def _sweep(swept: SweepRange, points: list[SweepPoint]) -> Sweep:
     each = swept.parameter
     return Sweep(each.path, each.label, each.kind, each.unit, each.present, points)

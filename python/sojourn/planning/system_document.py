@@ -36,20 +36,28 @@ class SystemDocument:
         Raises:
             CouldNotRun: with file, line and a suggested fix, or the setting and the nearest name.
         """
-        text = read_text(path, "give a system file (TOML)")
+        return cls.parse(read_text(path, "give a system file (TOML)"), str(path), settings)
+
+    @classmethod
+    def parse(cls, text: str, source: str, settings: Sequence[str] = ()) -> SystemDocument:
+        """As `read` with the text of the file `source`."""
         try:
             system = System(text)
         except SystemFileError as error:
             what, _, cure = error.message.partition("; ")
-            raise CouldNotRun(f"{path}, line {error.line}: {what}", cure or _SCHEMA) from None
-        _refuse_without_moments(path, system)
-        document = cls(text, source=str(path))
+            raise CouldNotRun(f"{source}, line {error.line}: {what}", cure or _SCHEMA) from None
+        _refuse_without_moments(source, system)
+        document = cls(text, source=source)
         try:
             _ = document._content
         except tomllib.TOMLDecodeError as error:
             # The models' parser takes more: a second byte-order mark, tables in braces over several lines.
-            raise CouldNotRun(f"{path}: {error}", "write it as TOML 1.0") from None
+            raise CouldNotRun(f"{source}: {error}", "write it as TOML 1.0") from None
         return document.set(*settings) if settings else document
+
+    def __getstate__(self) -> dict[str, object]:
+        # What was parsed stays here: it is made of the text where it is needed.
+        return {name: value for name, value in self.__dict__.items() if name not in ("system", "_content")}
 
     def set(self, *settings: str) -> SystemDocument:
         """Applies the settings one after the other.
@@ -128,14 +136,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
 
 
-def _refuse_without_moments(path: Path, system: System) -> None:
+def _refuse_without_moments(source: str, system: System) -> None:
     """Refuses demands whose mean or variance overflows, because no solver can answer."""
     for each in system.classes:
         for visit in (visit for route in each.routes for visit in route.visits):
             # JSON has no infinity and gives null instead.
             if visit.demand_mean_seconds is None or visit.demand_second_moment_seconds2 is None:
                 raise CouldNotRun(
-                    f"{path}: the demand of {each.name} at {visit.station} is too large: its mean or its variance is "
+                    f"{source}: the demand of {each.name} at {visit.station} is too large: its mean or its variance is "
                     "beyond all numbers",
                     "look at its unit, and at mu and sigma of its law",
                 )

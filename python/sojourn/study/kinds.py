@@ -15,6 +15,11 @@ from sojourn.study.program_point import ProgramPoints
 from sojourn.study.runner import Measure
 
 
+def is_of_models(study: Study) -> bool:
+    """Returns true if all points are solved or simulated, so that they depend on no machine."""
+    return study.program is None and study.workload is None and study.model is not None
+
+
 def measure(study: Study, file: Path, folder: StudyFolder, work: Path) -> Measure:
     """The function that measures the points of a study read from `file`.
 

@@ -28,6 +28,7 @@ from sojourn.study.figures import BY_SIZE, FOUND, is_of_model
 from sojourn.study.folder import Record
 from sojourn.study.points import Point, Settings, filled
 from sojourn.text import quantity
+from sojourn.text.toml import read_text
 
 METRICS = ("mean", "p50", "p95", "p99", "rps")
 """Metrics stored for every point where available, besides those that the study's checks and plots use."""
@@ -35,19 +36,26 @@ METRICS = ("mean", "p50", "p95", "p99", "rps")
 
 @dataclass
 class ModelPoints:
-    """Solves the points of a study with the system file `system`."""
+    """Solves the points of a study with the system file `system`, whose text goes wherever the points are solved."""
 
     study: Study
     system: Path
+    text: str = ""
     _simulated: dict[tuple[str, int], Simulation] = field(default_factory=dict)
     """Cached simulations by system and seed: cells that differ only in their metrics share one."""
+
+    def __post_init__(self) -> None:
+        self.text = self.text or read_text(self.system, "give a system file (TOML)")
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_simulated": {}}
 
     def __call__(self, point: Point) -> Record:
         """See `runner.Measure`."""
         of_system = self.study.system(point.settings[SYSTEM]).options
         settings = [filled(each, point.settings) for each in (*self.model.settings, *of_system)]
         try:
-            metrics = self._metrics(SystemDocument.read(self.system, settings), point)
+            metrics = self._metrics(SystemDocument.parse(self.text, str(self.system), settings), point)
         except CouldNotRun as error:
             return _record({}, error.what + (f"; {error.hint}" if error.hint else ""))
         return _record(metrics)

@@ -1,18 +1,20 @@
 """Runs a study's points: skips those measured before, and leaves out a system that never runs.
 
-A `Measure` measures each point. Measuring ends when all points are done, the time is over, or the user interrupts; the
-next run resumes there.
+A `Measure` measures each point, here one after the other or as tasks of a cluster. Measuring ends when all points are
+done, the time is over, the user interrupts, or the cluster is lost; the next run resumes there.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from sojourn import interrupts
+from sojourn.cluster.tasks import ClusterLost, InProcess, Outcome, Tasks
 from sojourn.failure import CouldNotRun
 from sojourn.study.declarations import SYSTEM, Value
 from sojourn.study.document import Study
@@ -26,7 +28,7 @@ TRIES = 3
 """A system that has never run is left out after this many failed points, because a single one may be at fault itself.
 """
 
-Ending = Literal["complete", "out of time", "interrupted"]
+Ending = Literal["complete", "out of time", "interrupted", "cluster lost"]
 
 
 class SystemMissing(Exception):
@@ -64,6 +66,7 @@ class Progress:
     skipped: int = 0
     repeated: int = 0
     """Measured points beyond the planned repetitions."""
+    cluster_lost_because: str | None = None
 
     @property
     def done(self) -> int:
@@ -88,15 +91,17 @@ def run(
     more: Callable[[float | None], Sequence[Point]] = lambda left: (),
     told: Callable[[Progress, Point, float], None] = lambda progress, point, left: None,
     clock: Callable[[], float] = time.monotonic,
+    tasks: Tasks | None = None,
 ) -> Progress:
     """Measures missing points, then those that `more` returns for the remaining seconds, until it returns none.
 
-    Before each point `told` is called with the estimated remaining time.
+    Before each point `told` is called with the estimated remaining time. Points are measured in this process unless
+    `tasks` says where; `measure` must then be a value that can be sent there.
     """
     order = in_order(folder.study)
     before = [point for point in order if folder.has(point)]
     progress = Progress(len(order), len(before))
-    running = _Running(folder, measure, progress, budget_seconds, told, clock)
+    running = _Running(folder, measure, progress, budget_seconds, told, clock, tasks or InProcess())
     running.ran.update(point.settings[SYSTEM] for point in before)
     try:
         if running.measure_all([point for point in order if point not in before]):
@@ -114,7 +119,19 @@ def run(
                     break
     except KeyboardInterrupt:
         progress.ending = "interrupted"
+    except ClusterLost as lost:
+        progress.ending, progress.cluster_lost_because = "cluster lost", lost.said
     return progress
+
+
+def _timed(measure: Measure, clock: Callable[[], float], point: Point) -> tuple[Record | Exception, float]:
+    """The record of a point, or why there is none, and how long it took where it is measured."""
+    began = clock()
+    try:
+        found: Record | Exception = measure(point)
+    except (SystemMissing, CouldNotRun, OSError) as error:
+        found = error
+    return found, clock() - began
 
 
 @dataclass
@@ -127,6 +144,7 @@ class _Running:
     budget_seconds: float | None
     told: Callable[[Progress, Point, float], None]
     clock: Callable[[], float]
+    tasks: Tasks
     ran: set[Value] = field(default_factory=set)
     """Systems that have run."""
 
@@ -142,22 +160,38 @@ class _Running:
 
     def measure_all(self, points: Sequence[Point]) -> bool:
         """Measures the points; returns false if the time ran out."""
-        for place, point in enumerate(points):
-            if self._tries[str(point.settings[SYSTEM])] >= TRIES:
-                self.progress.skipped += 1
-                continue
-            if self.left is not None and self._point_seconds > self.left:
-                self.progress.ending = "out of time"
-                return False
-            still = sum(self._tries[str(each.settings[SYSTEM])] < TRIES for each in points[place:])
-            self.told(self.progress, point, still * self._point_seconds)
-            self._measure(point)
-        return True
+        given: list[Point] = []
+        out_of_time = False
 
-    def _measure(self, point: Point) -> None:
-        progress, system, began = self.progress, str(point.settings[SYSTEM]), self.clock()
+        def giving() -> Iterator[tuple[Measure, Callable[[], float], Point]]:
+            nonlocal out_of_time
+            for place, point in enumerate(points):
+                if self._tries[str(point.settings[SYSTEM])] >= TRIES:
+                    self.progress.skipped += 1
+                    continue
+                if self.left is not None and self._point_seconds > self.left:
+                    self.progress.ending = "out of time"
+                    out_of_time = True
+                    return
+                still = sum(self._tries[str(each.settings[SYSTEM])] < TRIES for each in points[place:])
+                self.told(self.progress, point, still * self._point_seconds)
+                given.append(point)
+                yield self.measure, self.clock, point
+
+        with closing(self.tasks.each(_timed, giving())) as outcomes:
+            for outcome in outcomes:
+                self._keep(given[outcome.place], outcome)
+        return not out_of_time
+
+    def _keep(self, point: Point, outcome: Outcome[tuple[Record | Exception, float]]) -> None:
+        progress, system = self.progress, str(point.settings[SYSTEM])
+        timed: dict[str, float] = {}
         try:
-            record = self.measure(point)
+            found, seconds = outcome.result()
+            timed = {"took_seconds": round(seconds, 3)}
+            if isinstance(found, Exception):
+                raise found
+            record = found
         except SystemMissing as error:
             if system not in self.ran:
                 self._tries[system] += 1
@@ -173,8 +207,7 @@ class _Running:
             self._tries.pop(system, None)
             progress.missing.pop(system, None)
         with interrupts.held():
-            told = {"took_seconds": round(self.clock() - began, 3), "tries": self.folder.tries(point) + 1}
-            self.folder.keep(point, {**record, **told})
+            self.folder.keep(point, {**record, **timed, "tries": self.folder.tries(point) + 1})
             if record["metrics"]:
                 progress.measured += 1
                 progress.repeated += point.repetition > self.folder.study.repetitions

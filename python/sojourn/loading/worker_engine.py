@@ -1,0 +1,174 @@
+"""A load generator on a worker of a cluster: what runs there, and what its controller asks meanwhile.
+
+`generate` is the task: it starts the engine, which prepares and waits, and returns what the engine printed. The other
+functions answer the controller while the task runs, each within milliseconds: what the engine has said, the time, a
+line for it, a piece of a file that its options name. An engine whose worker dies loses its standard input and stops.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from sojourn import engine
+from sojourn.failure import CouldNotRun
+
+UNHEARD_SECONDS_MAX = 30.0
+"""An engine whose controller has asked nothing for so long is told to stop: the controller is gone."""
+STOP_SECONDS_MAX = 15.0
+"""How long an engine that was told to stop may take to print its result."""
+_LOOK_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What an engine left."""
+
+    output: str
+    talk: str
+    """Its last lines on standard error, without progress."""
+    code: int
+
+
+@dataclass(frozen=True)
+class News:
+    """What an engine has said since the controller last asked."""
+
+    is_ready: bool
+    progress: Sequence[str] = ()
+
+
+@dataclass
+class _Generator:
+    """The engine of a task, while it runs."""
+
+    folder: Path
+    process: subprocess.Popen[str] | None = None
+    is_ready: bool = False
+    heard: float = field(default_factory=time.monotonic)
+    """When the controller last asked, by this machine's monotonic clock."""
+    progress: list[str] = field(default_factory=list)
+    talk: list[str] = field(default_factory=list)
+
+    def listen(self, stream: IO[str], quiet_cores: frozenset[int]) -> None:
+        engine.stand_back(quiet_cores)
+        for line in stream:
+            if not line.startswith("{"):
+                self.talk.append(line.rstrip())
+            elif '"requests_per_second"' in line:
+                self.progress.append(line)
+            elif '"ready"' in line:
+                self.is_ready = True
+
+    def say(self, line: str) -> None:
+        if self.process is not None and self.process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self.process.stdin.write(line + "\n")
+                self.process.stdin.flush()
+
+
+_generators: dict[str, _Generator] = {}
+"""By the name of their run; a worker generates one load at a time, because it has one unit of the resource."""
+
+
+def receive(name: str, file: int, piece: bytes) -> None:
+    """Appends to a file that the options of a run name; before its task begins."""
+    folder = _folder(name)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with (folder / str(file)).open("ab") as stream:
+        stream.write(piece)
+
+
+def generate(name: str, options: Sequence[str], files: Sequence[int], quiet_cores: frozenset[int]) -> Ended:
+    """Runs the engine and returns what it printed; it waits for `say` to tell it when to start.
+
+    Args:
+        name: of the run, by which the controller asks for it.
+        options: the tool and its options.
+        files: the places in `options` of files that were received.
+        quiet_cores: the cores of the generator and of the server, where the lines are not read.
+    """
+    folder = _folder(name)
+    words = [str(folder / str(place)) if place in files else word for place, word in enumerate(options)]
+    generator = _generators[name] = _Generator(folder)
+    try:
+        # In its own process group, so that a terminal's Ctrl-C ends it through the controller only.
+        with subprocess.Popen(
+            [str(engine.path()), *words, "--format", "json", "--progress", "--start-on-stdin"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        ) as process:
+            generator.process = process
+            assert process.stderr is not None
+            assert process.stdout is not None
+            listener = threading.Thread(target=generator.listen, args=(process.stderr, quiet_cores), daemon=True)
+            watch = threading.Thread(target=_stop_unheard, args=(generator,), daemon=True)
+            listener.start()
+            watch.start()
+            output = process.stdout.read()
+            process.wait()
+            listener.join()
+        return Ended(output, "; ".join(generator.talk), process.returncode)
+    except OSError as error:
+        raise CouldNotRun(f"the engine does not start: {error}", "is the same version of sojourn installed?") from error
+    finally:
+        _generators.pop(name, None)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def news(name: str) -> News:
+    """What the engine of a run has said since the last call."""
+    generator = _generators.get(name)
+    if generator is None:
+        return News(is_ready=False)
+    generator.heard = time.monotonic()
+    lines, generator.progress = generator.progress, []
+    return News(generator.is_ready, lines)
+
+
+def clock() -> float:
+    """The time of this machine in seconds since 1970."""
+    return time.time()
+
+
+def say(name: str, line: str) -> None:
+    """Gives the engine of a run a line on its standard input."""
+    if (generator := _generators.get(name)) is not None:
+        generator.heard = time.monotonic()
+        generator.say(line)
+
+
+def end(name: str) -> None:
+    """Kills the engine of a run, if it still runs."""
+    if (generator := _generators.get(name)) is not None and generator.process is not None:
+        generator.process.kill()
+    shutil.rmtree(_folder(name), ignore_errors=True)
+
+
+def _stop_unheard(generator: _Generator) -> None:
+    process = generator.process
+    assert process is not None
+    while process.poll() is None:
+        time.sleep(_LOOK_SECONDS)
+        if time.monotonic() - generator.heard > UNHEARD_SECONDS_MAX:
+            generator.talk.append(f"its controller was not heard of for {UNHEARD_SECONDS_MAX:g} s")
+            generator.say("stop")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_SECONDS_MAX)
+            process.kill()
+
+
+def _folder(name: str) -> Path:
+    return Path(tempfile.gettempdir()) / f"sojourn-load-{os.getpid()}-{name}"
