@@ -112,7 +112,7 @@ impl Scoreboard {
         let owners = self.lock();
         let mut sum = owners.gone.clone();
         for index in owners.taken.keys() {
-            sum.merge(&self.memory.read(*index));
+            sum.merge(&self.memory.slots[*index].read());
         }
         sum
     }
@@ -121,7 +121,7 @@ impl Scoreboard {
     pub fn workers(&self) -> Vec<Served> {
         let owners = self.lock();
         let workers = owners.taken.iter().filter(|(_, owner)| owner.is_worker);
-        workers.map(|(index, _)| self.memory.read(*index)).collect()
+        workers.map(|(index, _)| self.memory.slots[*index].read()).collect()
     }
 
     /// The child processes that publish here.
@@ -137,7 +137,7 @@ impl Scoreboard {
         if memory_is_short() {
             return Err(Counter::LimitMemory);
         }
-        let open = self.memory.open();
+        let open = &self.memory.server.open;
         if open.fetch_add(1, Ordering::Relaxed) >= limits.connections_max as u64 {
             open.fetch_sub(1, Ordering::Relaxed);
             return Err(Counter::LimitConnections);
@@ -154,54 +154,54 @@ impl Scoreboard {
 
     /// Admitted connections, in all processes.
     pub fn open(&self) -> u64 {
-        self.memory.open().load(Ordering::Relaxed)
+        self.memory.server.open.load(Ordering::Relaxed)
     }
 
     /// Returns the permit of a closed connection.
     pub fn release(&self, permit: Permit) {
         if permit.is_taken() {
-            self.memory.open().fetch_sub(1, Ordering::Relaxed);
+            self.memory.server.open.fetch_sub(1, Ordering::Relaxed);
             self.per_address().release(permit);
         }
     }
 
     /// The permit of the connection that the process of `slot` is [serving](Slot::serve).
     pub fn permit(&self, slot: &Slot) -> Permit {
-        Permit::from_cell(self.memory.permit(slot.index).load(Ordering::Relaxed))
+        Permit::from_cell(self.memory.slots[slot.index].permit.load(Ordering::Relaxed))
     }
 
     fn per_address(&self) -> PerAddress<'_> {
-        PerAddress { counts: self.memory.per_address(), hashing: &self.hashing }
+        PerAddress { counts: &self.memory.per_address, hashing: &self.hashing }
     }
 
     /// How often reopening the log files was requested.
     pub fn reopenings(&self) -> u64 {
-        self.memory.reopenings().load(Ordering::Acquire)
+        self.memory.server.reopenings.load(Ordering::Acquire)
     }
 
     /// Makes every process that counts here reopen its log file before its next write.
     pub fn request_reopening(&self) {
         // A single atomic operation, as a signal handler must.
-        self.memory.reopenings().fetch_add(1, Ordering::Release);
+        self.memory.server.reopenings.fetch_add(1, Ordering::Release);
     }
 
     /// Records that a successor serves: requests in progress may then take longer than after a stop.
     pub fn set_successor(&self) {
-        self.memory.has_successor().store(1, Ordering::Release);
+        self.memory.server.has_successor.store(1, Ordering::Release);
     }
 
     pub fn has_successor(&self) -> bool {
-        self.memory.has_successor().load(Ordering::Acquire) != 0
+        self.memory.server.has_successor.load(Ordering::Acquire) != 0
     }
 
     /// Returns true if a process left an incomplete line in the log file, which the caller must then end.
     pub fn take_log_incomplete(&self) -> bool {
-        self.memory.log_incomplete().swap(0, Ordering::AcqRel) != 0
+        self.memory.server.log_incomplete.swap(0, Ordering::AcqRel) != 0
     }
 
     /// Records that the last line in the log file is incomplete; the next process that writes ends it.
     pub fn mark_log_incomplete(&self) {
-        self.memory.log_incomplete().store(1, Ordering::Release);
+        self.memory.server.log_incomplete.store(1, Ordering::Release);
     }
 
     /// Opens the scoreboard in a program that a child has executed, with the slot assigned to it.
@@ -239,20 +239,20 @@ impl Scoreboard {
 impl Slot {
     /// Publishes `served` to readers of the scoreboard.
     pub fn publish(&self, served: &Served) {
-        for (cell, counter) in self.memory.row(self.index).iter().zip(Counter::ALL) {
+        for (cell, counter) in self.memory.slots[self.index].counters.iter().zip(Counter::ALL) {
             cell.store(served.value(*counter), Ordering::Relaxed);
         }
     }
 
     /// The same for counters of which only this slot's owner has published any.
     pub fn publish_changes(&self, served: &mut Served) {
-        let row = self.memory.row(self.index);
+        let row = &self.memory.slots[self.index].counters;
         served.publish_changes(|index, value| row[index].store(value, Ordering::Relaxed));
     }
 
     /// Records the permit of the connection served here; if the process dies, its parent releases it.
     pub fn serve(&self, permit: Permit) {
-        self.memory.permit(self.index).store(permit.cell(), Ordering::Relaxed);
+        self.memory.slots[self.index].permit.store(permit.cell(), Ordering::Relaxed);
     }
 
     /// The slot's number, for [`Scoreboard::inherited`].
@@ -261,7 +261,7 @@ impl Slot {
     }
 
     fn read(&self) -> Served {
-        self.memory.read(self.index)
+        self.memory.slots[self.index].read()
     }
 }
 
