@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import gzip
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -37,6 +38,8 @@ COMMANDS = (
     "report",
     "example-log",
 )
+OPTIONS_MAX = 15
+"""As many does `--help` show, those of the engine and of Python together."""
 
 
 @contextmanager
@@ -67,6 +70,8 @@ def test_help_has_an_example(command: str) -> None:
     assert done.returncode == 0, done.stderr
     assert f"sojourn {command}" in done.stdout
     assert "xample" in done.stdout
+    shown = re.findall(r"^  (?:-\w, )?--(?:\[no-\])?([\w-]+)", done.stdout, re.MULTILINE)
+    assert len([name for name in shown if name not in ("help", "help-all")]) <= OPTIONS_MAX, shown
 
 
 @pytest.mark.parametrize("architecture", ["sped", "amped"])

@@ -154,6 +154,8 @@ def test_every_page_has_what_a_reader_looks_for(all_commands: list[Command], pag
         text = _shown(pages / f"sojourn-{command.name.replace(' ', '-')}.1")
         for heading in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "SEE ALSO"):
             assert f"\n{heading}\n" in text, (command.name, text)
+        # A word that is longer cannot be broken.
+        assert all(len(line) <= 80 or " " not in line.strip() for line in text.splitlines()), text
         if "Example" in command.details:
             assert text.count("\nEXAMPLES\n") == 1, text
             assert " sojourn " in text.split("\nEXAMPLES\n")[1]
@@ -163,4 +165,4 @@ def test_every_page_has_what_a_reader_looks_for(all_commands: list[Command], pag
 
 @_needs("groff")
 def test_quotes_of_an_example_can_be_pasted_into_a_shell(pages: Path) -> None:
-    assert "--schedule '100/s for 10s, ramp to 1000/s in 30s, 1000/s for 30s'" in _shown(pages / "sojourn-load.1")
+    assert " '100/s for 10s, ramp to 1000/s in 30s, 1000/s for 30s'\n" in _shown(pages / "sojourn-load.1")

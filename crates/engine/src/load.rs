@@ -31,9 +31,8 @@ use result::FigureSet;
 #[derive(Args)]
 #[command(
     after_help = "\
-Example: 64 clients, generator on core 1, server process 4711 on core 0
-  sojourn load http://127.0.0.1:8080/index.html --clients 64 --duration 10s \\
-      --core 1 --observe-core 0 --observe-pid 4711 --format json",
+Example: 64 clients on one page of a server on this machine
+  sojourn load http://127.0.0.1:8080/index.html --clients 64 --duration 10s --probe",
     after_long_help = "\
 Examples
 

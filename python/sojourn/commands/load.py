@@ -53,7 +53,7 @@ def _load(
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option(help="Load this URL alternately, and compare.", rich_help_panel=_REPEAT),
+        FurtherOption(help="Load this URL alternately, and compare.", rich_help_panel=_REPEAT),
     ] = None,
     baseline: Annotated[
         str | None,

@@ -59,7 +59,7 @@ def read_options(
     ] = None,
     method: Annotated[list[str] | None, _further("--method", help="Select this method; repeatable.")] = None,
     path: Annotated[list[str] | None, _option("--path", help="Select paths like /img/* or ~REGEX; repeatable.")] = None,
-    host: Annotated[list[str] | None, _option("--host", help="Select hosts like *.example.com; repeatable.")] = None,
+    host: Annotated[list[str] | None, _further("--host", help="Select hosts like *.example.com; repeatable.")] = None,
     client: Annotated[list[str] | None, _further("--client", help="Select clients like 10.0.*; repeatable.")] = None,
     map_path: Annotated[
         list[str] | None, _further("--map-path", help="OLD=NEW: replace a prefix of paths; repeatable.")
@@ -76,7 +76,7 @@ def read_options(
     ] = None,
     assume_size: Annotated[
         str | None,
-        _option("--assume-size", help="The size of documents if the log has none, such as 20kB."),
+        _further("--assume-size", help="The size of documents if the log has none, such as 20kB."),
     ] = None,
 ) -> LogOptions:
     """Collects the options as typed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -114,17 +115,15 @@ def _blocks(text: str) -> Iterator[str]:
 
 
 def _example(block: str) -> Iterator[str]:
-    """Lines of what is shown, in words, and the indented commands."""
-    lines = textwrap.dedent(block).splitlines()
+    """Lines of what is shown, in words, and the commands, which are broken anew."""
     is_verbatim = False
     yield ".PP"
-    for number, line in enumerate(lines):
-        is_command = line.startswith((" ", "sojourn ")) or (number > 0 and lines[number - 1].endswith("\\"))
+    for line in re.sub(r"\\\n\s*", "", textwrap.dedent(block)).splitlines():
+        is_command = line.startswith((" ", "sojourn "))
         if is_command != is_verbatim:
             yield ".EX" if is_command else ".EE"
             is_verbatim = is_command
-        is_whole = line.startswith("sojourn ") and not line.endswith("\\")
-        yield from map(_roff, command_lines(line, _WIDTH) if is_whole else [line])
+        yield from map(_roff, command_lines(line.strip(), _WIDTH) if is_command else [line])
     if is_verbatim:
         yield ".EE"
 
