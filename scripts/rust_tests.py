@@ -24,7 +24,10 @@ from pathlib import Path
 INTEGRATION = "integration"
 """The name of the program of integration tests of each crate."""
 ROOT = Path(__file__).parent.parent
-BUILD = ["cargo", "test", "--locked", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]
+PROFILE = os.environ.get("SOJOURN_PROFILE", "dev")
+"""The Cargo profile; continuous integration has one for all."""
+BUILD = ["cargo", "test", "--locked", "--workspace", "--profile", PROFILE, "--no-run"]
+BUILD += ["--message-format", "json-render-diagnostics"]
 AT_A_TIME = 3
 """The number of processes at a time; each runs as many of its tests at a time as there are cores."""
 SLOWEST = "-p sojourn-queueing "

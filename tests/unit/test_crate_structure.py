@@ -8,6 +8,8 @@ Tests do not count.
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -52,6 +54,20 @@ def test_paths_to_parents_become_paths_from_the_root() -> None:
     assert absolute(["super", "b"], ["a", "c"]) == ["a", "b"]
     assert absolute(["super", "super", "b"], ["a", "c"]) == ["b"]
     assert absolute(["crate", "b"], ["a", "c"]) == ["b"]
+
+
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
+def test_the_engine_is_built_from_what_is_tested() -> None:
+    """With other features, a dependency could refuse to users what it does in tests, and would be built twice."""
+    installed = built("--manifest-path", str(CRATES["engine"] / "Cargo.toml"), "--edges", "normal,build")
+    assert installed <= built("--workspace", "--edges", "normal,build,dev")
+
+
+def built(*selected: str) -> set[str]:
+    """Packages, their versions and features."""
+    command = ["cargo", "tree", "--locked", "--offline", "--prefix", "none", "--format", "{p} {f}", *selected]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return {line.removesuffix(" (*)") for line in done.stdout.splitlines()}
 
 
 @pytest.mark.parametrize("crate", sorted(CRATES))

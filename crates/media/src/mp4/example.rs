@@ -1,4 +1,4 @@
-//! Small films for tests, with every box written as a muxer would.
+//! Small films for tests, also those of other crates, with every box written as a muxer would.
 //!
 //! Two seconds of H.264 at 5 pictures a second, whose display order differs from the decoding order, and of AAC at 8
 //! kHz.

@@ -13,7 +13,6 @@ mod audio;
 pub(crate) mod boxes;
 mod codec;
 mod error;
-#[cfg(any(test, feature = "example"))]
 pub mod example;
 mod index;
 mod movie;
