@@ -35,7 +35,7 @@ def document() -> SystemDocument:
 
 def test_solvers_and_simulation_lose_the_same(document: SystemDocument) -> None:
     assert document.system.stations[0].capacity == 5
-    assert document.system.turns_away
+    assert document.system.is_lossy
     assert document.system.unstable_station() is None, "what is too much is rejected"
     solvers = predict(document.system)["solvers"]
     for name in ("open", "exact-lps"):

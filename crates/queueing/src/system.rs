@@ -110,7 +110,7 @@ impl StationModel {
     }
 
     /// Returns true if a full station may lose jobs.
-    pub fn turns_away(&self) -> bool {
+    pub fn is_lossy(&self) -> bool {
         self.capacity.as_ref().is_some_and(|capacity| match &capacity.when_full {
             WhenFull::Refuse => true,
             WhenFull::Block => false,
@@ -266,8 +266,8 @@ impl System {
     }
 
     /// Returns true if any station may lose jobs.
-    pub fn turns_away(&self) -> bool {
-        self.stations.iter().any(StationModel::turns_away)
+    pub fn is_lossy(&self) -> bool {
+        self.stations.iter().any(StationModel::is_lossy)
     }
 
     /// As [`System::open_work`], but leaves out stations behind a station that refuses jobs: at least this much work
@@ -277,7 +277,7 @@ impl System {
         for class in &self.classes {
             let Source::Open { rate } = class.source else { continue };
             for route in &class.routes {
-                let certain = route.visits.iter().position(|visit| self.stations[visit.station].turns_away());
+                let certain = route.visits.iter().position(|visit| self.stations[visit.station].is_lossy());
                 let visits = &route.visits[..certain.unwrap_or(route.visits.len())];
                 for visit in visits {
                     work[visit.station] +=

@@ -90,7 +90,7 @@ impl Driver {
         for _ in 0..100_000 {
             let event = match want {
                 Want::Receive(_) | Want::Close(_) | Want::Wait => return want,
-                Want::Look(_) | Want::Recall => Event::Nothing,
+                Want::Look(_) | Want::CancelReceive => Event::NothingReceived,
                 Want::Send(mut output) => {
                     assert!(
                         output.total_bytes() <= OUTPUT_BYTES_MAX,

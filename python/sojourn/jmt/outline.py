@@ -101,7 +101,7 @@ def _station(model: StationModel, system: System) -> Station:
     drop_strategy = DROP_STRATEGIES.get(model.when_full or "refuse")
     if drop_strategy is None:
         raise refused(f"station {model.name}: clients that retry when it is full")
-    if model.turns_away and any(each.users is not None for each in _visitors(system, model.name)):
+    if model.is_lossy and any(each.users is not None for each in _visitors(system, model.name)):
         raise refused(f"station {model.name}: users who begin a new request when it is full", "JMT loses such users")
     return replace(plain, capacity=model.capacity, drop_strategy=drop_strategy)
 

@@ -87,7 +87,7 @@ def parse_target(text: str, document: SystemDocument) -> tuple[Target, SystemDoc
 def _loss(share: str | None, text: str, document: SystemDocument) -> tuple[str, float | None]:
     """Splits the loss limit from the target's text."""
     text = " ".join(text.split())
-    if document.system.turns_away:
+    if document.system.is_lossy:
         return (text, float(share) / 100) if share else (f"{text} and loss < {LOSS_MAX_DEFAULT:.0%}", LOSS_MAX_DEFAULT)
     if share is not None:
         raise CouldNotRun(f"{text!r}: no station rejects jobs", "leave the loss out, or give a station a queue")

@@ -55,7 +55,7 @@ class StationModel:
     """The most jobs present; None without a limit."""
     when_full: str | None = None
     """The fate of a job that finds the station full: refuse, block or retry."""
-    turns_away: bool = False
+    is_lossy: bool = False
     """True if a full station may lose jobs."""
     certain_work: float | None = None
     """Seconds of work per second that open classes certainly bring to it, whatever is lost earlier. None if it cannot
@@ -170,9 +170,9 @@ class System:
         return {each.name: _utilisation(work[each.name], each) for each in limited}
 
     @property
-    def turns_away(self) -> bool:
+    def is_lossy(self) -> bool:
         """True if some jobs may be lost."""
-        return any(each.turns_away for each in self.stations)
+        return any(each.is_lossy for each in self.stations)
 
     def unstable_station(self) -> str | None:
         """The station that open traffic overloads most; None in steady state."""

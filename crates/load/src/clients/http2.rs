@@ -24,7 +24,7 @@ use crate::{
     },
     http::{
         cause::{self, Cause},
-        http2::{Http2, News},
+        http2::{Http2, StreamEvent},
         response_reader::{Progress, Response, ResponseReader},
         tls_stream::{TlsStream, TransportError},
     },
@@ -409,8 +409,8 @@ impl Run<'_> {
     fn advance_shared(&mut self, place: Place, at: Nanos) {
         let Some(shared) = self.shared.live(place) else { return };
         let had_unsent = shared.has_unsent();
-        let mut news = Vec::new();
-        shared.protocol.poll(&mut news);
+        let mut events = Vec::new();
+        shared.protocol.poll(&mut events);
         if let Err(error) = shared.flush() {
             return self.fail_shared(place, cause::cause(error), at);
         }
@@ -420,27 +420,27 @@ impl Run<'_> {
             let _ = epoll::modify(&self.wakeups.epoll, &shared.socket, data, ARRIVALS | writable);
         }
         let is_over = shared.protocol.is_over();
-        for (stream, news) in news {
-            self.on_news(place, stream, news, at);
+        for (stream, event) in events {
+            self.on_stream_event(place, stream, event, at);
         }
         if is_over {
             self.fail_shared(place, self.cause_of_end(place), at);
         }
     }
 
-    fn on_news(&mut self, place: Place, stream: usize, news: News, at: Nanos) {
+    fn on_stream_event(&mut self, place: Place, stream: usize, event: StreamEvent, at: Nanos) {
         let Some(shared) = self.shared.live(place) else { return };
         let Some(one) = shared.under_way.get_mut(&stream) else { return };
         let arrived = at.max(one.exchange.sent);
-        let progress = match news {
-            News::Head(head) => {
+        let progress = match event {
+            StreamEvent::Head(head) => {
                 one.exchange.first_byte.get_or_insert(arrived);
                 one.reader.feed(&head).map(|(_, progress)| progress)
             }
-            News::Body(body) => one.reader.feed(&body).map(|(_, progress)| progress),
-            News::End => one.reader.end().map(Progress::Complete),
-            News::Failed(cause) => Err(cause),
-            News::Refused => return self.make_elsewhere(place, stream, arrived),
+            StreamEvent::Body(body) => one.reader.feed(&body).map(|(_, progress)| progress),
+            StreamEvent::End => one.reader.end().map(Progress::Complete),
+            StreamEvent::Failed(cause) => Err(cause),
+            StreamEvent::Refused => return self.make_elsewhere(place, stream, arrived),
         };
         match progress {
             Ok(Progress::More) => {}
@@ -574,7 +574,7 @@ impl Run<'_> {
         for (place, stream, cause) in late {
             match stream {
                 None => self.fail_shared(place, cause, now),
-                Some(stream) => self.on_news(place, stream, News::Failed(cause), now),
+                Some(stream) => self.on_stream_event(place, stream, StreamEvent::Failed(cause), now),
             }
         }
     }

@@ -28,7 +28,7 @@ pub(crate) struct Http2 {
     scheme: &'static str,
     protocol: Connection,
     streams: BTreeMap<u32, Stream>,
-    news: Vec<(usize, News)>,
+    events: Vec<(usize, StreamEvent)>,
     /// The server has announced its end: the last stream that it answers, and the reason.
     leaving: Option<(u32, ErrorCode)>,
     /// The server has closed the connection.
@@ -49,7 +49,7 @@ struct Stream {
 
 /// What became of a stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum StreamEvent {
     /// The response's head, as HTTP/1 has it.
     Head(Vec<u8>),
     Body(Vec<u8>),
@@ -67,7 +67,7 @@ impl Http2 {
             scheme: if is_secure { "https" } else { "http" },
             protocol: Connection::client(LIMITS),
             streams: BTreeMap::new(),
-            news: Vec::new(),
+            events: Vec::new(),
             leaving: None,
             is_closed: false,
             is_over: false,
@@ -124,21 +124,26 @@ impl Http2 {
                         continue;
                     }
                     if !bytes.is_empty() {
-                        self.news.push((stream as usize, News::Body(bytes.to_vec())));
+                        self.events.push((stream as usize, StreamEvent::Body(bytes.to_vec())));
                     }
                     if is_end {
                         self.complete(stream);
                     }
                 }
-                Event::Reset { stream, code: ErrorCode::REFUSED_STREAM } => self.fail(stream, News::Refused),
-                Event::Reset { stream, .. } => self.fail(stream, News::Failed(Cause::Reset)),
-                Event::Rejected { stream, .. } => self.fail(stream, News::Failed(Cause::BadResponse)),
+                Event::Reset { stream, code: ErrorCode::REFUSED_STREAM } => {
+                    self.fail(stream, StreamEvent::Refused)
+                }
+                Event::Reset { stream, .. } => self.fail(stream, StreamEvent::Failed(Cause::Reset)),
+                Event::Rejected { stream, .. } => self.fail(stream, StreamEvent::Failed(Cause::BadResponse)),
                 Event::Leaving { last, code } => {
                     self.leaving = Some((last, code));
                     let unanswered: Vec<u32> = self.streams.range(last + 1..).map(|(id, _)| *id).collect();
                     for id in unanswered {
                         let is_refused = code == ErrorCode::NO_ERROR;
-                        self.fail(id, if is_refused { News::Refused } else { News::Failed(Cause::Reset) });
+                        self.fail(
+                            id,
+                            if is_refused { StreamEvent::Refused } else { StreamEvent::Failed(Cause::Reset) },
+                        );
                     }
                 }
                 Event::Begun | Event::TooLarge { .. } => {}
@@ -155,9 +160,9 @@ impl Http2 {
         self.protocol.take_output()
     }
 
-    /// Lets the protocol go on; what it has to tell is added to the news, by stream.
-    pub(crate) fn poll(&mut self, news: &mut Vec<(usize, News)>) {
-        news.append(&mut self.news);
+    /// Lets the protocol go on; what happened is appended to `events`, by stream.
+    pub(crate) fn poll(&mut self, events: &mut Vec<(usize, StreamEvent)>) {
+        events.append(&mut self.events);
         for (id, stream) in &mut self.streams {
             send(&mut self.protocol, *id, &mut stream.unsent);
         }
@@ -166,7 +171,7 @@ impl Http2 {
             return;
         }
         for (id, stream) in std::mem::take(&mut self.streams) {
-            news.push((id as usize, News::Failed(self.cause_of(&stream))));
+            events.push((id as usize, StreamEvent::Failed(self.cause_of(&stream))));
         }
         self.is_over = true;
     }
@@ -199,7 +204,7 @@ impl Http2 {
         }
         stream.has_head = true;
         self.has_answered = true;
-        self.news.push((id as usize, News::Head([head.text(), b"\r\n"].concat())));
+        self.events.push((id as usize, StreamEvent::Head([head.text(), b"\r\n"].concat())));
         if is_end {
             self.complete(id);
         }
@@ -207,13 +212,13 @@ impl Http2 {
 
     fn complete(&mut self, id: u32) {
         self.protocol.finish(id);
-        self.fail(id, News::End);
+        self.fail(id, StreamEvent::End);
     }
 
     /// The stream is gone.
-    fn fail(&mut self, id: u32, news: News) {
+    fn fail(&mut self, id: u32, event: StreamEvent) {
         if self.streams.remove(&id).is_some() {
-            self.news.push((id as usize, news));
+            self.events.push((id as usize, event));
         }
     }
 }
@@ -274,17 +279,17 @@ mod tests {
         let of_server = wire.clone();
         let mut handshake = pin!(h2::server::handshake(of_server));
         let nobody = &mut Context::from_waker(Waker::noop());
-        let mut news = Vec::new();
-        let exchange = |client: &mut Http2, news: &mut Vec<(usize, News)>| {
-            client.poll(news);
+        let mut events = Vec::new();
+        let exchange = |client: &mut Http2, events: &mut Vec<(usize, StreamEvent)>| {
+            client.poll(events);
             wire.receive(&client.take_output());
         };
-        exchange(&mut client, &mut news);
+        exchange(&mut client, &mut events);
         let Poll::Ready(Ok(mut server)) = handshake.as_mut().poll(nobody) else { panic!("no handshake") };
         let request = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
         let streams: Vec<usize> =
             ["/1", "/2", "/3"].iter().map(|path| client.request(request(path).as_bytes()).unwrap()).collect();
-        exchange(&mut client, &mut news);
+        exchange(&mut client, &mut events);
         let mut responders = Vec::new();
         while let Poll::Ready(Some(Ok((request, responder)))) = server.poll_accept(nobody) {
             responders.push((request.uri().path().to_owned(), responder));
@@ -301,34 +306,34 @@ mod tests {
             let _ = server.poll_accept(nobody);
             let output = wire.take_output();
             client.receive(&output);
-            exchange(&mut client, &mut news);
+            exchange(&mut client, &mut events);
         }
         let of = |stream: usize| {
-            news.iter().filter(|(key, _)| *key == stream).map(|(_, news)| news).collect::<Vec<_>>()
+            events.iter().filter(|(key, _)| *key == stream).map(|(_, event)| event).collect::<Vec<_>>()
         };
-        let head = News::Head(b"HTTP/1.1 200\r\n\r\n".to_vec());
-        assert_eq!(of(streams[2]), [&head, &News::Body(b"/3".to_vec()), &News::End]);
-        assert_eq!(of(streams[0]), [&head, &News::Body(b"/1".to_vec()), &News::End]);
+        let head = StreamEvent::Head(b"HTTP/1.1 200\r\n\r\n".to_vec());
+        assert_eq!(of(streams[2]), [&head, &StreamEvent::Body(b"/3".to_vec()), &StreamEvent::End]);
+        assert_eq!(of(streams[0]), [&head, &StreamEvent::Body(b"/1".to_vec()), &StreamEvent::End]);
         assert!(of(streams[1]).is_empty());
         client.end();
         let mut last = Vec::new();
         client.poll(&mut last);
-        assert_eq!(last, [(streams[1], News::Failed(Cause::ClosedEarly))]);
+        assert_eq!(last, [(streams[1], StreamEvent::Failed(Cause::ClosedEarly))]);
         assert!(client.is_over());
     }
 
     #[test]
     fn what_answers_otherwise_does_not_speak_http2() {
         let mut client = Http2::new(false);
-        let mut news = Vec::new();
-        client.poll(&mut news);
+        let mut events = Vec::new();
+        client.poll(&mut events);
         let stream = client.request(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-        client.poll(&mut news);
+        client.poll(&mut events);
         client.receive(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
-        client.poll(&mut news);
+        client.poll(&mut events);
         client.end();
-        client.poll(&mut news);
-        assert_eq!(news, [(stream, News::Failed(Cause::Http2NotSpoken))]);
+        client.poll(&mut events);
+        assert_eq!(events, [(stream, StreamEvent::Failed(Cause::Http2NotSpoken))]);
         assert!(client.is_over() && client.room() == 0);
     }
 }

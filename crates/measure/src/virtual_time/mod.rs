@@ -64,7 +64,7 @@ impl VirtualTime {
     /// If signals cannot be blocked.
     pub fn new(passes: bool) -> io::Result<VirtualTime> {
         #[cfg(target_arch = "x86_64")]
-        ptrace::block_news()?;
+        ptrace::block_child_signal()?;
         let (pids, steps, changed) = Default::default();
         Ok(VirtualTime(Arc::new(State { pids, steps, changed, passes })))
     }

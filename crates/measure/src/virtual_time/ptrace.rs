@@ -45,11 +45,11 @@ pub fn prepare(filter: &[Instruction]) -> io::Result<()> {
 }
 
 /// An event of a traced thread.
-pub enum News {
+pub enum WaitStatus {
     /// A thread has stopped or ended.
-    Of(Tracee, Stop),
-    None,
-    NobodyLeft,
+    Stopped(Tracee, Stop),
+    NoneStopped,
+    NoTracees,
 }
 
 /// Blocks SIGCHLD, which announces events, until [`wait_for_event`] takes it, in this thread and those that it starts
@@ -57,7 +57,7 @@ pub enum News {
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn block_news() -> io::Result<()> {
+pub fn block_child_signal() -> io::Result<()> {
     let child_signal = child_signal();
     // SAFETY: the set lives until the call returns.
     match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const child_signal, ptr::null_mut()) } {
@@ -95,13 +95,13 @@ fn child_signal() -> libc::sigset_t {
 }
 
 /// The next thread that has stopped or ended; does not wait.
-pub fn next_stop() -> News {
+pub fn next_stop() -> WaitStatus {
     let mut status = 0;
     // SAFETY: the status lives until the call returns.
     let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG) };
     match pid {
-        0 => return News::None,
-        -1 => return News::NobodyLeft,
+        0 => return WaitStatus::NoneStopped,
+        -1 => return WaitStatus::NoTracees,
         _ => {}
     }
     let stop = if libc::WIFEXITED(status) {
@@ -115,7 +115,7 @@ pub fn next_stop() -> News {
     } else {
         Stop::Signal(libc::WSTOPSIG(status))
     };
-    News::Of(Tracee(pid), stop)
+    WaitStatus::Stopped(Tracee(pid), stop)
 }
 
 impl Tracee {

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use super::ptrace::{self, News, Stop, Tracee};
+use super::ptrace::{self, Stop, Tracee, WaitStatus};
 use super::syscalls::{self, Chance};
 use super::time::Time;
 use super::{VirtualTime, VirtualTimeError, filter, lock};
@@ -32,9 +32,9 @@ pub fn run(command: &mut Command, held: &VirtualTime) -> Result<i32, VirtualTime
     };
     loop {
         match ptrace::next_stop() {
-            News::Of(tracee, stop) => tracer.follow(tracee, stop),
-            News::None => tracer.wait(),
-            News::NobodyLeft => break,
+            WaitStatus::Stopped(tracee, stop) => tracer.follow(tracee, stop),
+            WaitStatus::NoneStopped => tracer.wait(),
+            WaitStatus::NoTracees => break,
         }
     }
     held.end();

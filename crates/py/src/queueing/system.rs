@@ -99,7 +99,7 @@ struct StationStructure {
     capacity: Option<u32>,
     when_full: Option<&'static str>,
     /// True if jobs that find it full may be lost.
-    turns_away: bool,
+    is_lossy: bool,
     /// Work per second that open classes bring for certain, whatever is lost earlier; None if it cannot be overloaded:
     /// for a delay, and if excess jobs are turned away.
     certain_work: Option<f64>,
@@ -168,8 +168,8 @@ impl StationStructure {
                 WhenFull::Block => "block",
                 WhenFull::Retry(_) => "retry",
             }),
-            turns_away: station.turns_away(),
-            certain_work: (station.is_limited() && !station.turns_away()).then_some(certain_work),
+            is_lossy: station.is_lossy(),
+            certain_work: (station.is_limited() && !station.is_lossy()).then_some(certain_work),
         }
     }
 }

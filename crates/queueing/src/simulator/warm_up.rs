@@ -43,7 +43,7 @@ pub(super) fn jobs_min_of(system: &System) -> u64 {
     let at = |station: usize| {
         let model = &system.stations[station];
         // A queue of limited length fills and empties fast.
-        if !model.is_limited() || model.turns_away() || first[station] <= 0.0 {
+        if !model.is_limited() || model.is_lossy() || first[station] <= 0.0 {
             return 0;
         }
         let rho = (first[station] / model.service().saturation()).min(RHO_MAX);

@@ -167,7 +167,7 @@ fn departures(flow: &Flow<'_>, station: usize) -> Option<f64> {
 
 /// The largest C² of demand at the stations before this one that turn jobs away.
 fn accepted(flow: &Flow<'_>, station: usize) -> Option<f64> {
-    largest_scv_before(flow, station, |upstream| flow.system.stations[upstream].turns_away())
+    largest_scv_before(flow, station, |upstream| flow.system.stations[upstream].is_lossy())
 }
 
 fn largest_scv_before(flow: &Flow<'_>, station: usize, counts: impl Fn(usize) -> bool) -> Option<f64> {
@@ -203,7 +203,7 @@ pub(super) fn of_several_queues(flow: &Flow<'_>) -> Option<String> {
     let routes = flow.system.classes.iter().flat_map(|class| &class.routes).map(queues_of);
     let several: Vec<usize> = routes.filter(|route| route.len() > 1).flatten().collect();
     let largest = several.iter().map(|&station| scv(flow, station)).reduce(f64::max)?;
-    let turns_away = several.iter().any(|&station| flow.system.stations[station].turns_away());
+    let is_lossy = several.iter().any(|&station| flow.system.stations[station].is_lossy());
     let sized = |route: &Route| {
         let by_size =
             |visit: &&Visit| queues(visit.station) && !matches!(visit.demand, Demand::Independent(_));
@@ -211,7 +211,7 @@ pub(super) fn of_several_queues(flow: &Flow<'_>) -> Option<String> {
     };
     let sized = flow.system.classes.iter().flat_map(|class| &class.routes).any(sized);
     let returning = several.iter().any(|&station| returns(flow, station));
-    let range = match (turns_away, sized) {
+    let range = match (is_lossy, sized) {
         (false, false) if returning => in_sweep(&SEVERAL_QUEUES_RETURNING, largest),
         (false, false) => in_sweep(&SEVERAL_QUEUES, largest),
         (false, true) => in_sweep(&SEVERAL_QUEUES_BY_SIZE, largest),

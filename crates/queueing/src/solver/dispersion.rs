@@ -70,7 +70,7 @@ struct Streams {
 /// Returns true if departures of Poisson arrivals are not Poisson at this station.
 pub(super) fn is_irregular(flow: &Flow<'_>, station: usize) -> bool {
     let model = &flow.system.stations[station];
-    !model.turns_away()
+    !model.is_lossy()
         && matches!(model.discipline, Discipline::Fifo | Discipline::Lps { .. })
         && !is_memoryless(flow, station)
 }
@@ -131,7 +131,7 @@ impl Queue {
         };
         let interval = mean / capacity;
         let utilisation = arrival_rate * interval;
-        let kind = if arrival_rate == 0.0 || mean == 0.0 || model.turns_away() {
+        let kind = if arrival_rate == 0.0 || mean == 0.0 || model.is_lossy() {
             Kind::Poisson
         } else {
             let offered = utilisation * f64::from(servers);

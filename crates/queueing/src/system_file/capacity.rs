@@ -108,7 +108,7 @@ pub(super) fn check_class(
     stations: &[ParsedStation],
     table: &Reader<'_>,
 ) -> Result<(), SystemFileError> {
-    let turned_away = class.visits().any(|(_, visit)| stations[visit.station].model.turns_away());
+    let turned_away = class.visits().any(|(_, visit)| stations[visit.station].model.is_lossy());
     match &class.source {
         Source::Closed { think_time, .. } if turned_away && think_time.mean() + class.latency <= 0.0 => {
             Err(table.error("users that are turned away would retry immediately: give them a `think_time`"))

@@ -44,11 +44,11 @@ pub trait Handler: Debug + Send {
     fn resume(
         &mut self,
         exchange: ExchangeId,
-        news: News,
+        event: ExchangeEvent,
         request: &Request<'_>,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        let _ = (exchange, news);
+        let _ = (exchange, event);
         self.begin(request, response)
     }
 
@@ -77,7 +77,7 @@ pub trait Handler: Debug + Send {
     fn body(
         &mut self,
         _exchange: ExchangeId,
-        _news: News,
+        _event: ExchangeEvent,
         _body: &mut BodyWriter<'_>,
         _shared: &mut Shared<'_>,
     ) -> BodyStep {
@@ -138,7 +138,7 @@ pub enum Step {
 
 /// The event for which an exchange waited.
 #[derive(Debug)]
-pub enum News {
+pub enum ExchangeEvent {
     /// It was woken, or everything written has been sent.
     Woken,
     /// The outcome of [`Step::Open`], [`Step::Load`] or [`BodyStep::Load`].

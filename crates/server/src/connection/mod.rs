@@ -39,8 +39,8 @@ mod want;
 pub use application::Application;
 pub use buffer::{Buffer, Pool};
 pub use handler::{
-    Address, BodyStep, BodyWriter, Destination, ExchangeId, Handler, Launch, Launched, MachineId, News,
-    Outbox, Progress, Step,
+    Address, BodyStep, BodyWriter, Destination, ExchangeEvent, ExchangeId, Handler, Launch, Launched,
+    MachineId, Outbox, Progress, Step,
 };
 pub use http1::{Http1, Response, Source};
 pub use http2::Http2;

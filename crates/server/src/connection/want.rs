@@ -15,12 +15,12 @@ pub enum Want {
     Open(Opening),
     Load(FileRange),
     Send(Output),
-    /// Receive into this buffer what is available, without waiting: [`Event::Received`] or [`Event::Nothing`].
+    /// Receive into this buffer what is available, without waiting: [`Event::Received`] or [`Event::NothingReceived`].
     Look(Buffer),
     /// A job that may block on disk while the connection continues: give it to a thread or process that may wait.
     Delegate(Lane, Job),
-    /// Stop waiting for the client: [`Event::Nothing`] follows, or data that has just arrived.
-    Recall,
+    /// Stop waiting for the client: [`Event::NothingReceived`] follows, or data that has just arrived.
+    CancelReceive,
     /// Nothing beyond operations in progress; another connection or thread will [wake](Event::Woken) this one.
     Wait,
     /// Close the socket and drop the connection.
@@ -47,9 +47,9 @@ pub enum Event {
     /// Another connection or thread has something for this one. It may come at any time, even without reason; a
     /// connection that wants to continue receiving or sending returns [`Want::Wait`].
     Woken,
-    /// There was nothing to receive for [`Want::Look`], or until [`Want::Recall`]. Also: the server is stopping, and a
+    /// There was nothing to receive for [`Want::Look`], or until [`Want::CancelReceive`]. Also: the server is stopping, and a
     /// receiving connection [with streams](super::Connection::has_streams) must know.
-    Nothing,
+    NothingReceived,
     /// The deadline of what the connection [waits for](super::Connection::waits_for) has passed.
     Expired,
     /// The socket failed, or the file was truncated.

@@ -114,7 +114,7 @@ def _given(document: SystemDocument, question: Question) -> dict[str, object]:
 
 
 def _loss_max(document: SystemDocument, question: Question) -> float | None:
-    if not document.system.turns_away:
+    if not document.system.is_lossy:
         return None
     asked = question.aim.loss_max if question.aim else None
     return LOSS_MAX_DEFAULT if asked is None else asked

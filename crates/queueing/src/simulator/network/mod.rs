@@ -67,7 +67,7 @@ pub fn simulate_system(
 /// Refuses a system whose open classes alone overload a station, even with all losses elsewhere.
 pub(crate) fn refuse_unstable(system: &System) -> Result<(), SimulationError> {
     for (station, work) in system.stations.iter().zip(system.open_work_certain()) {
-        if station.is_limited() && !station.turns_away() && work > 0.0 {
+        if station.is_limited() && !station.is_lossy() && work > 0.0 {
             let (name, saturation) = (format!("station {}", station.name), station.service().saturation());
             refuse_overload(&name, Some(station.line), work, saturation)?;
         }

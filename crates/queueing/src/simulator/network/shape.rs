@@ -35,7 +35,7 @@ impl Shape {
             first_route.push(recorders);
             recorders += class.routes.len();
         }
-        let first_loss = system.turns_away().then_some(recorders);
+        let first_loss = system.is_lossy().then_some(recorders);
         if first_loss.is_some() {
             recorders += 1 + system.classes.len();
         }

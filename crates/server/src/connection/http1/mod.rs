@@ -13,7 +13,7 @@ use sojourn_http::request::{BodyReader, Parser};
 
 #[cfg(doc)]
 use super::Handler;
-use super::{Buffer, Context, Event, ExchangeId, Http2, Launched, News, Reason, Wait, Want};
+use super::{Buffer, Context, Event, ExchangeEvent, ExchangeId, Http2, Launched, Reason, Wait, Want};
 use crate::counters::Counter;
 
 mod pipeline;
@@ -162,14 +162,14 @@ impl Http1 {
                 self.send(None)
             }
             Event::Ended => Want::Close(Reason::Finished),
-            Event::Done(done) => self.done(News::Done(done), context),
-            Event::Refused => self.done(News::Refused, context),
+            Event::Done(done) => self.done(ExchangeEvent::Done(done), context),
+            Event::Refused => self.done(ExchangeEvent::Refused, context),
             Event::Sent(output) => self.sent(output, context),
             Event::Expired => self.expired(context),
             Event::Failed => Want::Close(Reason::Failed),
             Event::Woken => self.on_wake(context),
-            Event::Nothing if matches!(self.state, State::Waiting(_)) => self.wait_on(context),
-            Event::Delegated | Event::Delivered(..) | Event::Nothing => {
+            Event::NothingReceived if matches!(self.state, State::Waiting(_)) => self.wait_on(context),
+            Event::Delegated | Event::Delivered(..) | Event::NothingReceived => {
                 unreachable!("this machine wants one thing at a time")
             }
         }
@@ -233,11 +233,11 @@ impl Http1 {
         self.process_requests(context)
     }
 
-    fn done(&mut self, news: News, context: &mut Context<'_>) -> Want {
-        match (&self.state, &news) {
-            (State::Sending(..), News::Done(Done::Loaded(Err(_)))) => Want::Close(Reason::Failed),
-            (State::Sending(..), _) => self.send_body(news, context),
-            _ => self.resume(news, context),
+    fn done(&mut self, event: ExchangeEvent, context: &mut Context<'_>) -> Want {
+        match (&self.state, &event) {
+            (State::Sending(..), ExchangeEvent::Done(Done::Loaded(Err(_)))) => Want::Close(Reason::Failed),
+            (State::Sending(..), _) => self.send_body(event, context),
+            _ => self.resume(event, context),
         }
     }
 

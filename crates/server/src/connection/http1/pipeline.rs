@@ -5,7 +5,7 @@ use sojourn_http::request::{Body, BodyReader, Parsed, Request};
 
 use super::request_body::{CONTINUE, Content};
 use super::{After, Http1, Response, State, Upload, Waiting};
-use crate::connection::{Buffer, Context, ExchangeId, Launched, News, Progress, Step, Wait, Want};
+use crate::connection::{Buffer, Context, ExchangeEvent, ExchangeId, Launched, Progress, Step, Wait, Want};
 use crate::counters::Counter;
 
 /// Pipelined responses are gathered up to this size before they are sent.
@@ -31,7 +31,7 @@ impl Http1 {
     /// The same, where the exchange of the first request is `resumed`.
     fn process_requests_from(
         &mut self,
-        mut resumed: Option<(ExchangeId, News)>,
+        mut resumed: Option<(ExchangeId, ExchangeEvent)>,
         context: &mut Context<'_>,
     ) -> Want {
         loop {
@@ -64,7 +64,7 @@ impl Http1 {
                 Step::Body(exchange) => {
                     self.consume(head_len);
                     self.state = State::Sending(exchange, self.opened.take().unwrap_or_default());
-                    return self.send_body(News::Woken, context);
+                    return self.send_body(ExchangeEvent::Woken, context);
                 }
                 // A body that is thrown away already stays so: behind it is the next request.
                 Step::Flush => return self.send(None),
@@ -92,7 +92,12 @@ impl Http1 {
     }
 
     /// Parses the request at the start of `bytes` and lets the handler work on it.
-    fn read(&mut self, bytes: &[u8], resumed: Option<(ExchangeId, News)>, context: &mut Context<'_>) -> Read {
+    fn read(
+        &mut self,
+        bytes: &[u8],
+        resumed: Option<(ExchangeId, ExchangeEvent)>,
+        context: &mut Context<'_>,
+    ) -> Read {
         match self.parser.parse(bytes) {
             Ok(Parsed::Partial) => Read::Partial,
             Ok(Parsed::Complete(request)) => self.answer(&request, bytes.len(), resumed, context),
@@ -107,7 +112,7 @@ impl Http1 {
         &mut self,
         request: &Request<'_>,
         received: usize,
-        resumed: Option<(ExchangeId, News)>,
+        resumed: Option<(ExchangeId, ExchangeEvent)>,
         context: &mut Context<'_>,
     ) -> Read {
         let has_body = request.body != Body::Length(0);
@@ -128,7 +133,7 @@ impl Http1 {
         let step = match resumed {
             _ if is_malformed => response.page(request, Status::BadRequest),
             None => handler.begin(request, &mut response),
-            Some((exchange, news)) => handler.resume(exchange, news, request, &mut response),
+            Some((exchange, event)) => handler.resume(exchange, event, request, &mut response),
         };
         match step {
             Step::Wait(exchange) if takes_body && matches!(self.content, Content::Left) => {
@@ -175,7 +180,7 @@ impl Http1 {
         }
         let Context { handler, shared } = context;
         match handler.progress(waiting.exchange, shared) {
-            Progress::Ready => self.resume(News::Woken, context),
+            Progress::Ready => self.resume(ExchangeEvent::Woken, context),
             Progress::Interim => {
                 handler.interim(waiting.exchange, &mut self.output, shared);
                 self.send(None)
@@ -190,7 +195,7 @@ impl Http1 {
                     return Want::Wait;
                 }
                 waiting.is_receiving = true;
-                // The request stays in place, whether or not this is recalled.
+                // The request stays in place, whether or not receiving is cancelled.
                 Want::Receive(Buffer::default())
             }
         }
@@ -200,17 +205,19 @@ impl Http1 {
     pub(super) fn on_wake(&mut self, context: &mut Context<'_>) -> Want {
         match &self.state {
             _ if self.is_sending => Want::Wait,
-            State::Sending(_, sending) if sending.takes_wakes() => self.send_body(News::Woken, context),
+            State::Sending(_, sending) if sending.takes_wakes() => {
+                self.send_body(ExchangeEvent::Woken, context)
+            }
             State::Waiting(Waiting { is_for_disk: true, .. }) => Want::Wait,
             State::Waiting(waiting) if waiting.is_receiving => {
                 let Context { handler, shared } = context;
-                let is_news = match handler.progress(waiting.exchange, shared) {
+                let can_continue = match handler.progress(waiting.exchange, shared) {
                     Progress::Ready | Progress::Interim => true,
                     Progress::Pending { wants_body, .. } => {
                         wants_body && waiting.upload.as_ref().is_some_and(|upload| !upload.is_continued)
                     }
                 };
-                if is_news { Want::Recall } else { Want::Wait }
+                if can_continue { Want::CancelReceive } else { Want::Wait }
             }
             State::Waiting(_) => self.wait_on(context),
             _ => Want::Wait,
@@ -218,7 +225,7 @@ impl Http1 {
     }
 
     /// The exchange can continue: parses the request again.
-    pub(super) fn resume(&mut self, news: News, context: &mut Context<'_>) -> Want {
+    pub(super) fn resume(&mut self, event: ExchangeEvent, context: &mut Context<'_>) -> Want {
         let State::Waiting(waiting) = std::mem::replace(&mut self.state, State::Requests) else {
             unreachable!("a request waits")
         };
@@ -226,7 +233,7 @@ impl Http1 {
             // The rest of the request's body is no longer needed.
             self.content = Content::Left;
         }
-        self.process_requests_from(Some((waiting.exchange, news)), context)
+        self.process_requests_from(Some((waiting.exchange, event)), context)
     }
 
     /// Ends the exchange, complete or abandoned.

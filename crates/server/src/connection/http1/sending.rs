@@ -5,7 +5,9 @@ use std::io::Write;
 
 use super::{After, Http1, State};
 use crate::access_log::{AccessLog, OpenLine};
-use crate::connection::{BodyStep, BodyWriter, Buffer, Context, Event, News, Output, Piece, Reason, Want};
+use crate::connection::{
+    BodyStep, BodyWriter, Buffer, Context, Event, ExchangeEvent, Output, Piece, Reason, Want,
+};
 
 /// Longer responses are corked. Otherwise a partial segment would be sent with the client's next acknowledgement, and
 /// half of the segments would be small. Shorter responses fit into one segment (on loopback) or end before an
@@ -71,7 +73,7 @@ impl Http1 {
         Want::Send(Output { bytes, body, corks, uncorks, closes, is_last, ..Output::default() })
     }
 
-    pub(super) fn send_body(&mut self, news: News, context: &mut Context<'_>) -> Want {
+    pub(super) fn send_body(&mut self, event: ExchangeEvent, context: &mut Context<'_>) -> Want {
         let State::Sending(exchange, sending) = &mut self.state else { unreachable!("a body is sent") };
         let mut writer = BodyWriter {
             output: &mut self.output,
@@ -79,7 +81,7 @@ impl Http1 {
             bytes: &mut sending.sending_bytes,
         };
         sending.is_loading = false;
-        match context.handler.body(*exchange, news, &mut writer, &mut context.shared) {
+        match context.handler.body(*exchange, event, &mut writer, &mut context.shared) {
             BodyStep::Send { piece, is_last, remaining } => {
                 if let Some(piece) = &piece {
                     sending.framing.begin_part(piece.length(), &mut self.output);
@@ -112,7 +114,7 @@ impl Http1 {
             State::Sending(_, sending) => {
                 sending.sent_bytes += std::mem::take(&mut sending.sending_bytes);
                 if !sending.is_over {
-                    return self.send_body(News::Woken, context);
+                    return self.send_body(ExchangeEvent::Woken, context);
                 }
                 self.finish_body(context);
             }

@@ -56,7 +56,7 @@ impl Bench {
             want = match want {
                 Want::Receive(_) | Want::Close(_) => return want,
                 Want::Open(_) | Want::Load(_) => self.perform(connection, want),
-                Want::Look(_) | Want::Delegate(..) | Want::Recall | Want::Wait => panic!("{want:?}"),
+                Want::Look(_) | Want::Delegate(..) | Want::CancelReceive | Want::Wait => panic!("{want:?}"),
                 Want::Send(output) => {
                     sent.extend_from_slice(&output.bytes);
                     match &output.body {

@@ -10,7 +10,7 @@
 
 use std::net::IpAddr;
 
-use sojourn_http::http2::{Connection, ErrorCode, Event as News, PREFACE};
+use sojourn_http::http2::{Connection, ErrorCode, Event as Http2Event, PREFACE};
 
 use super::{Buffer, Context, Event, Lane, Piece, Reason, Wait, Want};
 use crate::counters::Counter;
@@ -59,8 +59,8 @@ pub struct Http2 {
 enum Operation {
     Nothing,
     Receiving,
-    /// Receiving, but recalled.
-    Recalled,
+    /// Receiving, which is being cancelled.
+    Cancelling,
     Sending,
     /// Discarding input; counts the bytes.
     Lingering(u64),
@@ -111,15 +111,19 @@ impl Http2 {
                 debug_assert!(self.input.unread().is_empty(), "received before all was read");
                 context.pool.put_buffer(std::mem::replace(&mut self.input, buffer));
             }
-            Event::Nothing if matches!(self.operation, Operation::Lingering(_)) => return self.start(),
-            Event::Nothing => self.operation = Operation::Nothing,
+            Event::NothingReceived if matches!(self.operation, Operation::Lingering(_)) => {
+                return self.start();
+            }
+            Event::NothingReceived => self.operation = Operation::Nothing,
             Event::Delegated => {}
             Event::Delivered(lane, done) => {
                 self.deliver(lane, done, context);
                 match self.operation {
                     Operation::Nothing => {}
                     Operation::Receiving => return self.go_on_receiving(context),
-                    Operation::Recalled | Operation::Sending | Operation::Lingering(_) => return Want::Wait,
+                    Operation::Cancelling | Operation::Sending | Operation::Lingering(_) => {
+                        return Want::Wait;
+                    }
                 }
             }
             Event::Woken => {
@@ -127,7 +131,9 @@ impl Http2 {
                 match self.operation {
                     Operation::Nothing => {}
                     Operation::Receiving => return self.go_on_receiving(context),
-                    Operation::Recalled | Operation::Sending | Operation::Lingering(_) => return Want::Wait,
+                    Operation::Cancelling | Operation::Sending | Operation::Lingering(_) => {
+                        return Want::Wait;
+                    }
                 }
             }
             Event::Sent(output) => {
@@ -215,8 +221,8 @@ impl Http2 {
         self.advance(context);
         let has_job = self.free_lane().is_some() && self.streams.iter().any(|stream| stream.has_job());
         if self.wire.has_output(&mut self.protocol) || self.protocol.is_over() || has_job {
-            self.operation = Operation::Recalled;
-            return Want::Recall;
+            self.operation = Operation::Cancelling;
+            return Want::CancelReceive;
         }
         self.give_back(context);
         Want::Wait
@@ -240,8 +246,8 @@ impl Http2 {
     fn read(&mut self, context: &mut Context<'_>) {
         let mut input = std::mem::take(&mut self.input);
         let (mut rest, mut cancelled_at_once) = (input.unread(), 0);
-        while let Some(news) = self.protocol.next(&mut rest) {
-            if self.learn(news, context) {
+        while let Some(event) = self.protocol.next(&mut rest) {
+            if self.apply(event, context) {
                 cancelled_at_once += 1;
             }
             if cancelled_at_once > CANCELLED_AT_ONCE_MAX {
@@ -254,10 +260,10 @@ impl Http2 {
     }
 
     /// Handles what the client has sent; returns true if that cancels a stream which was not started.
-    fn learn(&mut self, news: News<'_>, context: &mut Context<'_>) -> bool {
-        match news {
-            News::Begun => context.served.count(Counter::ConnectionsHttp2),
-            News::Head { stream, is_end } => {
+    fn apply(&mut self, event: Http2Event<'_>, context: &mut Context<'_>) -> bool {
+        match event {
+            Http2Event::Begun => context.served.count(Counter::ConnectionsHttp2),
+            Http2Event::Head { stream, is_end } => {
                 self.count_request(context);
                 let text = context.pool.take_buffer();
                 let head = self.protocol.head();
@@ -270,24 +276,24 @@ impl Http2 {
                     is_end,
                 )));
             }
-            News::TooLarge { stream } => {
+            Http2Event::TooLarge { stream } => {
                 self.count_request(context);
                 let mut refused = Box::new(Stream::refused(self.peer, self.is_secure, stream));
                 refused.refuse_head(&mut self.protocol, context);
                 self.streams.push(refused);
             }
-            News::Data { stream, bytes, is_end } => match find(&mut self.streams, stream) {
+            Http2Event::Data { stream, bytes, is_end } => match find(&mut self.streams, stream) {
                 Some(receiver) => receiver.receive(bytes, is_end, &mut self.protocol, context),
                 None => self.protocol.discard(bytes.len()),
             },
-            News::Reset { stream, .. } => {
+            Http2Event::Reset { stream, .. } => {
                 if let Some(stream) = find(&mut self.streams, stream) {
                     let is_started = stream.is_started();
                     stream.finish_as(End::Cancelled);
                     return !is_started;
                 }
             }
-            News::Rejected { stream, is_new, .. } => {
+            Http2Event::Rejected { stream, is_new, .. } => {
                 if is_new {
                     self.count_request(context);
                 } else if let Some(stream) = find(&mut self.streams, stream) {
@@ -299,7 +305,7 @@ impl Http2 {
                 }
             }
             // Its requests are answered all the same.
-            News::Leaving { .. } => {}
+            Http2Event::Leaving { .. } => {}
         }
         false
     }

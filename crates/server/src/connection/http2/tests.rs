@@ -183,7 +183,7 @@ fn the_stop_is_announced_and_what_was_begun_is_finished() {
     let slow = client.get("/medium.bin");
     client.talk(&mut server, true);
     server.bench.is_draining = true;
-    server.happen(Event::Nothing);
+    server.happen(Event::NothingReceived);
     client.talk(&mut server, true);
     assert!(!server.is_shut);
     server.release();
@@ -256,7 +256,7 @@ fn incomplete_requests_time_out() {
     assert!(server.is_shut && server.machine.waits_for() == Wait::End);
     server.sent.clear();
     server.bench.is_draining = true;
-    server.happen(Event::Nothing);
+    server.happen(Event::NothingReceived);
     assert!(server.sent.is_empty() && server.machine.waits_for() == Wait::End, "all is said");
     server.happen(Event::Expired);
     assert!(matches!(server.want, Want::Close(Reason::Finished)));
@@ -430,8 +430,8 @@ fn whole_answers_in_any_windows() {
             for mut piece in sent.chunks(piece_bytes) {
                 while let Some(event) = client.next(&mut piece) {
                     let (stream, bytes, is_end) = match event {
-                        News::Head { stream, is_end } => (stream, &b""[..], is_end),
-                        News::Data { stream, bytes, is_end } => (stream, bytes, is_end),
+                        Http2Event::Head { stream, is_end } => (stream, &b""[..], is_end),
+                        Http2Event::Data { stream, bytes, is_end } => (stream, bytes, is_end),
                         other => panic!("{other:?}"),
                     };
                     client.release(stream, bytes.len());

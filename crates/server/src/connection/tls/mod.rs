@@ -154,7 +154,7 @@ impl TlsConnection {
             // Too late for outcomes that the inner connection has delegated.
             (Event::Delivered(..) | Event::Woken, _) if self.closing.is_some() => Want::Wait,
             // The server is stopping, which changes nothing here.
-            (Event::Nothing, Operation::Discarding(_)) => Want::Receive(Buffer::default()),
+            (Event::NothingReceived, Operation::Discarding(_)) => Want::Receive(Buffer::default()),
             // close_notify is lost; everything before it was sent.
             (Event::Failed, _) => Want::Close(self.closing.unwrap_or(Reason::Failed)),
             (event, _) if matches!(self.state, State::Open(_)) => self.forward(event, context),
@@ -250,7 +250,7 @@ impl TlsConnection {
             }
         }
         if self.is_polling && !self.has_plaintext && !self.is_ended {
-            return self.forward(Event::Nothing, context);
+            return self.forward(Event::NothingReceived, context);
         }
         let receiving = std::mem::take(&mut self.receiving);
         self.fulfil(Want::Receive(receiving), context)
@@ -288,10 +288,14 @@ impl TlsConnection {
                         return Want::Look(Buffer::default());
                     }
                 },
-                Want::Recall => {
+                Want::CancelReceive => {
                     self.is_polling = true;
-                    // While this layer sends something of its own, there is nothing to recall.
-                    return if self.operation == Operation::Sending { Want::Wait } else { Want::Recall };
+                    // While this layer sends something of its own, there is nothing to cancel.
+                    return if self.operation == Operation::Sending {
+                        Want::Wait
+                    } else {
+                        Want::CancelReceive
+                    };
                 }
                 Want::Send(output) => {
                     self.sending = Some(output);

@@ -155,7 +155,7 @@ impl Pair {
         loop {
             want = match want {
                 Want::Send(output) => self.send(output),
-                Want::Look(_) => self.handle(Event::Nothing),
+                Want::Look(_) => self.handle(Event::NothingReceived),
                 want => return want,
             }
         }
@@ -173,7 +173,7 @@ fn a_part_of_a_record_is_nothing_for_who_looks_or_has_waited() {
     assert!(matches!(look, Want::Look(_)));
     let want = pair.receive(&ping[..1]);
     assert!(matches!(pair.settle(want), Want::Receive(_)));
-    assert!(matches!(pair.deliver(), Want::Recall));
+    assert!(matches!(pair.deliver(), Want::CancelReceive));
     let want = pair.receive(&ping[1..2]);
     assert!(matches!(pair.settle(want), Want::Receive(_)));
     assert!(pair.has_received(HELLO_DATA) && !pair.has_received(PING_ACK));
@@ -204,8 +204,8 @@ fn a_stop_while_the_layer_sends_something_of_its_own_is_announced() {
     let want = pair.send(output);
     assert!(matches!(pair.settle(want), Want::Receive(_)));
     assert!(pair.has_received(GOAWAY));
-    assert!(matches!(pair.deliver(), Want::Recall));
-    let want = pair.handle(Event::Nothing);
+    assert!(matches!(pair.deliver(), Want::CancelReceive));
+    let want = pair.handle(Event::NothingReceived);
     assert!(matches!(pair.settle(want), Want::Receive(_)));
     assert!(pair.has_received(HELLO_DATA));
 }
@@ -230,7 +230,7 @@ fn what_is_delivered_after_the_end_is_forgotten() {
     assert!(matches!(pair.handle(Event::Sent(alert)), Want::Receive(_)));
     assert!(matches!(pair.deliver(), Want::Wait));
     pair.bench.is_draining = true;
-    assert!(pair.layer.has_streams() && matches!(pair.handle(Event::Nothing), Want::Receive(_)));
+    assert!(pair.layer.has_streams() && matches!(pair.handle(Event::NothingReceived), Want::Receive(_)));
     assert!(matches!(pair.receive(b"whatever"), Want::Receive(_)));
     assert!(matches!(pair.handle(Event::Ended), Want::Close(Reason::Failed)));
 }
@@ -240,14 +240,14 @@ fn who_has_not_begun_when_the_server_stops_is_served_and_told() {
     let mut pair = Pair::shaken();
     assert_eq!(pair.layer.waits_for(), Wait::Request);
     pair.bench.is_draining = true;
-    let want = pair.handle(Event::Nothing);
+    let want = pair.handle(Event::NothingReceived);
     assert!(matches!(pair.settle(want), Want::Receive(_)));
     assert_eq!(pair.layer.waits_for(), Wait::Request);
     let hello = pair.record(HELLO);
     let want = pair.receive(&hello);
     pair.delegate(want);
-    assert!(pair.has_received(GOAWAY) && matches!(pair.deliver(), Want::Recall));
-    let want = pair.handle(Event::Nothing);
+    assert!(pair.has_received(GOAWAY) && matches!(pair.deliver(), Want::CancelReceive));
+    let want = pair.handle(Event::NothingReceived);
     pair.settle(want);
     assert!(pair.has_received(HELLO_DATA));
 }

@@ -9,8 +9,8 @@ use sojourn_http::request::{Method, Request};
 use super::tunnels::{self, TunnelId};
 use super::{Refusal, Rules, refuse};
 use crate::connection::{
-    BodyStep, BodyWriter, Event, ExchangeId, Handler, MachineId, News, Outbox, Progress, Response, Shared,
-    Step, Wait, Want,
+    BodyStep, BodyWriter, Event, ExchangeEvent, ExchangeId, Handler, MachineId, Outbox, Progress, Response,
+    Shared, Step, Wait, Want,
 };
 use crate::counters::Served;
 use crate::handler::reverse_proxy::{ReverseProxy, UpstreamClient};
@@ -70,7 +70,7 @@ impl Handler for ForwardProxy {
     fn resume(
         &mut self,
         exchange: ExchangeId,
-        news: News,
+        event: ExchangeEvent,
         request: &Request<'_>,
         response: &mut Response<'_, '_>,
     ) -> Step {
@@ -80,7 +80,7 @@ impl Handler for ForwardProxy {
                 let tunnel = self.opening.remove(index);
                 self.connected(request, tunnel, response)
             }
-            None => self.relay.resume(exchange, news, request, response),
+            None => self.relay.resume(exchange, event, request, response),
         }
     }
 
@@ -117,11 +117,11 @@ impl Handler for ForwardProxy {
     fn body(
         &mut self,
         exchange: ExchangeId,
-        news: News,
+        event: ExchangeEvent,
         body: &mut BodyWriter<'_>,
         shared: &mut Shared<'_>,
     ) -> BodyStep {
-        self.relay.body(exchange, news, body, shared)
+        self.relay.body(exchange, event, body, shared)
     }
 
     fn finish(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) {

@@ -32,7 +32,7 @@ enum Step {
     New,
     Connecting,
     /// The tunnel was abandoned; the driver has not confirmed that yet.
-    Recalled,
+    Cancelling,
     Connected,
 }
 
@@ -43,7 +43,7 @@ pub struct Receiver {
     direction: Direction,
     is_receiving: bool,
     /// The driver was told to stop receiving and has not confirmed that yet.
-    is_recalled: bool,
+    is_cancelling: bool,
     is_busy: bool,
 }
 
@@ -53,7 +53,7 @@ pub struct Sender {
     tunnel: TunnelId,
     direction: Direction,
     state: SenderState,
-    is_recalled: bool,
+    is_cancelling: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl TunnelEnd {
     }
 
     pub fn sender(tunnel: TunnelId, direction: Direction) -> TunnelEnd {
-        TunnelEnd::Sender(Sender { tunnel, direction, state: SenderState::Nothing, is_recalled: false })
+        TunnelEnd::Sender(Sender { tunnel, direction, state: SenderState::Nothing, is_cancelling: false })
     }
 }
 
@@ -135,10 +135,10 @@ impl OriginEnd {
                 Want::Send(Output { awaits_connection: true, ..Output::default() })
             }
             (Event::Woken, Step::Connecting) if !is_wanted => {
-                self.step = Step::Recalled;
-                Want::Recall
+                self.step = Step::Cancelling;
+                Want::CancelReceive
             }
-            (Event::Woken, Step::Connecting | Step::Recalled) => Want::Wait,
+            (Event::Woken, Step::Connecting | Step::Cancelling) => Want::Wait,
             (Event::Sent(_), _) if confirm_tunnel(tunnel, upstream_client, shared) => {
                 self.step = Step::Connected;
                 self.receiver.advance(upstream_client, shared)
@@ -206,7 +206,7 @@ impl Machine for TunnelClient {
 
 impl Receiver {
     pub fn new(tunnel: TunnelId, direction: Direction) -> Receiver {
-        Receiver { tunnel, direction, is_receiving: false, is_recalled: false, is_busy: false }
+        Receiver { tunnel, direction, is_receiving: false, is_cancelling: false, is_busy: false }
     }
 
     /// Handles an event and returns the next want.
@@ -216,17 +216,17 @@ impl Receiver {
         upstream_client: &mut UpstreamClient,
         shared: &mut Shared<'_>,
     ) -> Want {
-        if self.is_recalled && matches!(event, Event::Woken) {
+        if self.is_cancelling && matches!(event, Event::Woken) {
             return Want::Wait;
         }
         let was_receiving = std::mem::replace(&mut self.is_receiving, false);
-        self.is_recalled = false;
+        self.is_cancelling = false;
         let tunnel = self.tunnel;
         match event {
             Event::Woken if was_receiving => {
                 if upstream_client.tunnel(tunnel).is_over() {
-                    self.is_recalled = true;
-                    return Want::Recall;
+                    self.is_cancelling = true;
+                    return Want::CancelReceive;
                 }
                 self.is_receiving = true;
                 return Want::Wait;
@@ -288,17 +288,17 @@ impl Sender {
         upstream_client: &mut UpstreamClient,
         shared: &mut Shared<'_>,
     ) -> Want {
-        if self.is_recalled && matches!(event, Event::Woken) {
+        if self.is_cancelling && matches!(event, Event::Woken) {
             return Want::Wait;
         }
         let did = std::mem::replace(&mut self.state, SenderState::Nothing);
-        self.is_recalled = false;
+        self.is_cancelling = false;
         let tunnel = self.tunnel;
         match event {
             Event::Woken if did != SenderState::Nothing => {
                 self.state = did;
-                self.is_recalled = upstream_client.tunnel(tunnel).is_over();
-                if self.is_recalled { Want::Recall } else { Want::Wait }
+                self.is_cancelling = upstream_client.tunnel(tunnel).is_over();
+                if self.is_cancelling { Want::CancelReceive } else { Want::Wait }
             }
             Event::Sent(output) => {
                 shared.pool.put(output.bytes);

@@ -184,11 +184,11 @@ impl ReverseProxy {
         response: &mut Response<'_, '_>,
     ) -> Step {
         let is_for_it = revalidation.is_for_all && stored_fits(request, &revalidation.object);
-        if !relay.follower.is_first() && !is_for_it {
+        if !relay.reader.is_first() && !is_for_it {
             return self.begin_flow(request, None, None, relay.why, response);
         }
         let is_validated = revalidation.is_validated();
-        if relay.follower.is_first() {
+        if relay.reader.is_first() {
             response.note_outcome(if is_validated {
                 Outcome::RefreshUnmodified
             } else {
@@ -204,7 +204,7 @@ impl ReverseProxy {
             forwarded: relay.why,
             origin_status: Some(revalidation.upstream_status),
             is_stored: is_validated && revalidation.is_for_all,
-            is_collapsed: !relay.follower.is_first(),
+            is_collapsed: !relay.reader.is_first(),
             ..CacheStatus::default()
         };
         self.answer_from_cache(request, &revalidation.object, status, response)
@@ -223,10 +223,10 @@ impl ReverseProxy {
         let cache = self.upstream_client.proxy().cache.as_ref();
         let without = cache.zip(miss).map(|(cache, miss)| cache.stale_or_failure(miss, now));
         match without {
-            Some(Fallback::Stored(object)) if relay.follower.is_first() || stored_fits(request, &object) => {
+            Some(Fallback::Stored(object)) if relay.reader.is_first() || stored_fits(request, &object) => {
                 response.shared.served.count(Counter::CacheStale);
                 response.note_outcome(Outcome::RefreshFailed);
-                let status = CacheStatus { is_collapsed: !relay.follower.is_first(), ..no_answer(relay) };
+                let status = CacheStatus { is_collapsed: !relay.reader.is_first(), ..no_answer(relay) };
                 self.answer_from_cache(request, &object, status, response)
             }
             Some(Fallback::Forbidden) => {

@@ -6,7 +6,7 @@ use sojourn_cache_store::BusyObject;
 use sojourn_http::request::{Body, Request, Version};
 use sojourn_http_cache::Forwarded;
 
-use super::{CacheLookup, FlowId, FollowerId};
+use super::{CacheLookup, FlowId, FlowReaderId};
 use crate::access_log::Outcome;
 use crate::handler::stream::Stream;
 
@@ -44,7 +44,7 @@ pub struct Following {
 #[derive(Debug)]
 pub struct Relay {
     pub flow: FlowId,
-    pub follower: FollowerId,
+    pub reader: FlowReaderId,
     /// The request's body is chunked and forwarded as such.
     pub(super) is_chunked: bool,
     /// The client understands interim responses (RFC 9110, 15.2).
@@ -55,11 +55,11 @@ pub struct Relay {
 
 impl Relay {
     pub(super) fn new(
-        (flow, follower): (FlowId, FollowerId),
+        (flow, reader): (FlowId, FlowReaderId),
         request: &Request<'_>,
         why: Option<Forwarded>,
     ) -> Relay {
         let is_chunked = request.body == Body::Chunked;
-        Relay { flow, follower, is_chunked, takes_interim: request.version != Version::Http10, why }
+        Relay { flow, reader, is_chunked, takes_interim: request.version != Version::Http10, why }
     }
 }

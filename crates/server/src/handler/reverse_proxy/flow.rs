@@ -1,6 +1,6 @@
 //! A flow: one exchange with an upstream, filled by one connection and followed by any number of clients.
 //!
-//! A body that is stored is held by the store, and followers read it there. Other bytes are kept until every follower
+//! A body that is stored is held by the store, and readers read it there. Other bytes are kept until every reader
 //! has read them; a slow client holds the upstream back once [`HELD_BYTES_MAX`] wait for it (backpressure). Both count
 //! against the cache's memory budget; while that is exhausted, fewer bytes may wait.
 
@@ -30,11 +30,11 @@ const HELD_BYTES_MIN: usize = 64 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowId(pub(super) usize);
 
-/// The number of a follower of a flow; the first one started it.
+/// The number of a reader of a flow; the first one started it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FollowerId(u32);
+pub struct FlowReaderId(u32);
 
-impl FollowerId {
+impl FlowReaderId {
     pub fn is_first(self) -> bool {
         self.0 == 0
     }
@@ -42,11 +42,11 @@ impl FollowerId {
 
 /// A request answered by a flow.
 #[derive(Debug)]
-pub(super) struct Follower {
-    pub id: FollowerId,
+pub(super) struct FlowReader {
+    pub id: FlowReaderId,
     pub token: u64,
     /// Its reader of a body that is being stored.
-    reader: Option<Reader>,
+    stored: Option<Reader>,
     /// Otherwise the number of the next part, counted from the body's first.
     position: usize,
 }
@@ -66,7 +66,7 @@ pub struct Flow {
     pub is_repeatable: bool,
     /// The request's body, if it has one.
     pub upload: Option<Upload>,
-    /// Heads of interim responses (1xx) that the first follower has not taken yet.
+    /// Heads of interim responses (1xx) that the first reader has not taken yet.
     pub interim: Vec<u8>,
     pub answer: Option<Arc<Answer>>,
     /// The stored response that answers instead.
@@ -105,8 +105,8 @@ pub struct Flow {
     pub(super) source: Option<VecDeque<Stored>>,
     /// All of it is kept for others to follow.
     pub is_shared: bool,
-    pub(super) followers: Vec<Follower>,
-    followers_total: u32,
+    pub(super) readers: Vec<FlowReader>,
+    readers_total: u32,
     parts: VecDeque<Arc<[u8]>>,
     /// The number of parts already dropped.
     parts_dropped: usize,
@@ -186,8 +186,8 @@ impl Flow {
             is_for_disk: false,
             source: None,
             is_shared: false,
-            followers: Vec::new(),
-            followers_total: 0,
+            readers: Vec::new(),
+            readers_total: 0,
             parts: VecDeque::new(),
             parts_dropped: 0,
             held_bytes: 0,
@@ -226,12 +226,12 @@ impl Flow {
         before.into_iter().for_each(|bytes| self.push(bytes));
     }
 
-    /// Stores the body, if there is an insertion; followers then read it from the store.
+    /// Stores the body, if there is an insertion; readers then read it from the store.
     pub(super) fn store(&mut self, fill: Option<Insertion>) {
         self.kept = fill.as_ref().map(|fill| Arc::clone(fill.busy_object()));
         self.fill = fill;
-        for follower in &mut self.followers {
-            follower.reader = self.kept.as_ref().and_then(BusyObject::reader);
+        for reader in &mut self.readers {
+            reader.stored = self.kept.as_ref().and_then(BusyObject::reader);
         }
     }
 
@@ -245,14 +245,14 @@ impl Flow {
         (self.part, self.part_metadata) = part.unzip();
     }
 
-    /// Returns true if its followers can continue.
-    pub fn has_news(&self) -> bool {
+    /// Returns true if its readers can continue.
+    pub fn can_continue(&self) -> bool {
         self.answer.is_some() || self.revalidation.is_some() || self.end.is_some()
     }
 
-    /// Returns true if there are interim responses for `follower`; only the first follower gets them.
-    pub fn has_interim(&self, follower: FollowerId) -> bool {
-        follower.is_first() && !self.interim.is_empty()
+    /// Returns true if there are interim responses for `reader`; only the first reader gets them.
+    pub fn has_interim(&self, reader: FlowReaderId) -> bool {
+        reader.is_first() && !self.interim.is_empty()
     }
 
     /// Appends received bytes of the body.
@@ -303,34 +303,34 @@ impl Flow {
         matches!(next, Some(Stored::Body(reader)) if reader.may_wait())
     }
 
-    /// Adds a follower, from the start of the body; `None` if that has been dropped.
-    pub(super) fn follow(&mut self, token: u64) -> Option<FollowerId> {
-        let reader = match &self.kept {
+    /// Adds a reader, from the start of the body; `None` if that has been dropped.
+    pub(super) fn add_reader(&mut self, token: u64) -> Option<FlowReaderId> {
+        let stored = match &self.kept {
             Some(kept) => Some(kept.reader()?),
             None if self.parts_dropped > 0 => return None,
             None => None,
         };
-        let id = FollowerId(self.followers_total);
-        self.followers_total += 1;
-        self.followers.push(Follower { id, token, reader, position: 0 });
+        let id = FlowReaderId(self.readers_total);
+        self.readers_total += 1;
+        self.readers.push(FlowReader { id, token, stored, position: 0 });
         Some(id)
     }
 
-    /// Marks it as started by the cache itself: all followers are coalesced requests.
+    /// Marks it as started by the cache itself: all readers are coalesced requests.
     pub(super) fn begin_without_client(&mut self) {
-        self.followers_total = 1;
+        self.readers_total = 1;
     }
 
-    /// Returns true if anyone follows it, or it is stored.
+    /// Returns true if anyone reads it, or it is stored.
     pub(super) fn is_wanted(&self) -> bool {
         let is_for_disk = || self.is_for_disk && self.fill.as_ref().is_some_and(Insertion::is_wanted);
-        !self.followers.is_empty() || self.is_shared || is_for_disk()
+        !self.readers.is_empty() || self.is_shared || is_for_disk()
     }
 
-    /// Drops parts that every follower has read.
+    /// Drops parts that every reader has read.
     pub(super) fn drop_read(&mut self) {
         let end = self.parts_dropped + self.parts.len();
-        let read = self.followers.iter().map(|follower| follower.position).min().unwrap_or(end);
+        let read = self.readers.iter().map(|reader| reader.position).min().unwrap_or(end);
         while self.parts_dropped < read {
             let Some(part) = self.parts.pop_front() else { break };
             self.held_bytes -= part.len();
@@ -347,27 +347,27 @@ impl Flow {
         self.held_bytes >= if is_exhausted { HELD_BYTES_MIN } else { HELD_BYTES_MAX }
     }
 
-    /// The next bytes for this follower, if they have arrived.
-    pub fn take(&mut self, follower: FollowerId) -> Option<Slice> {
-        let follower = self.followers.iter_mut().find(|other| other.id == follower)?;
-        if let Some(reader) = &mut follower.reader {
-            // All followers are woken when more arrives.
-            return match reader.next(Waker::noop()) {
+    /// The next bytes for this reader, if they have arrived.
+    pub fn take(&mut self, reader: FlowReaderId) -> Option<Slice> {
+        let reader = self.readers.iter_mut().find(|other| other.id == reader)?;
+        if let Some(stored) = &mut reader.stored {
+            // All readers are woken when more arrives.
+            return match stored.next(Waker::noop()) {
                 Next::Bytes(slice) => Some(slice),
                 Next::Wait | Next::End | Next::Truncated => None,
             };
         }
-        let part = Arc::clone(self.parts.get(follower.position.checked_sub(self.parts_dropped)?)?);
-        follower.position += 1;
+        let part = Arc::clone(self.parts.get(reader.position.checked_sub(self.parts_dropped)?)?);
+        reader.position += 1;
         self.drop_read();
         Some(Slice::whole(part))
     }
 
-    /// Returns true if the next bytes for this follower have arrived.
-    pub fn has_part(&self, follower: FollowerId) -> bool {
+    /// Returns true if the next bytes for this reader have arrived.
+    pub fn has_part(&self, reader: FlowReaderId) -> bool {
         let end = self.parts_dropped + self.parts.len();
-        self.followers.iter().any(|other| {
-            other.id == follower && other.reader.as_ref().map_or(other.position < end, Reader::is_ready)
+        self.readers.iter().any(|other| {
+            other.id == reader && other.stored.as_ref().map_or(other.position < end, Reader::is_ready)
         })
     }
 }
@@ -386,7 +386,7 @@ pub struct Upload {
 
 impl Upload {
     /// Returns true if there is something to send, or the client must be told to continue.
-    pub fn has_news(&self) -> bool {
+    pub fn can_continue(&self) -> bool {
         !self.bytes.is_empty() || self.is_complete
     }
 

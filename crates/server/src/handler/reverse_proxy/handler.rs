@@ -12,8 +12,8 @@ use sojourn_http::request::Request;
 use super::exchange::{Exchange, Stage};
 use super::{End, Services, UpstreamClient};
 use crate::connection::{
-    BodyStep, BodyWriter, Event, ExchangeId, Handler, MachineId, News, Outbox, Piece, Progress, Response,
-    Shared, Step, Wait, Want,
+    BodyStep, BodyWriter, Event, ExchangeEvent, ExchangeId, Handler, MachineId, Outbox, Piece, Progress,
+    Response, Shared, Step, Wait, Want,
 };
 use crate::counters::Served;
 use crate::handler::stream::Next;
@@ -57,7 +57,7 @@ impl ReverseProxy {
             upstream_client.pull(relay.flow);
             let flow = upstream_client.flow(relay.flow);
             let was_full = flow.is_full();
-            let Some(part) = flow.take(relay.follower) else { break };
+            let Some(part) = flow.take(relay.reader) else { break };
             let has_room_again = was_full && !flow.is_full();
             if has_room_again {
                 upstream_client.wake_fetch(relay.flow);
@@ -71,7 +71,7 @@ impl ReverseProxy {
         let flow = upstream_client.flow(relay.flow);
         match flow.end {
             // There is more than one send takes.
-            _ if flow.has_part(relay.follower) => BodyStep::Wait,
+            _ if flow.has_part(relay.reader) => BodyStep::Wait,
             Some(End::Complete) => BodyStep::End,
             Some(_) => BodyStep::Broken,
             None => BodyStep::Wait,
@@ -91,7 +91,7 @@ impl Handler for ReverseProxy {
     fn resume(
         &mut self,
         exchange: ExchangeId,
-        _news: News,
+        _event: ExchangeEvent,
         request: &Request<'_>,
         response: &mut Response<'_, '_>,
     ) -> Step {
@@ -160,10 +160,10 @@ impl Handler for ReverseProxy {
                     let (takes_body, wants_body) = (!upload.is_full(), upload.is_asked_for);
                     pending = Progress::Pending { takes_body, wants_body };
                 }
-                if relay.takes_interim && flow.has_interim(relay.follower) {
+                if relay.takes_interim && flow.has_interim(relay.reader) {
                     return Progress::Interim;
                 }
-                flow.has_news()
+                flow.can_continue()
             }
             Stage::Sending(_) => unreachable!("what is being sent does not wait"),
         };
@@ -180,7 +180,7 @@ impl Handler for ReverseProxy {
     fn body(
         &mut self,
         exchange: ExchangeId,
-        _news: News,
+        _event: ExchangeEvent,
         body: &mut BodyWriter<'_>,
         shared: &mut Shared<'_>,
     ) -> BodyStep {
@@ -197,7 +197,7 @@ impl Handler for ReverseProxy {
     fn finish(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) {
         self.set_current(shared);
         match self.requests.remove(exchange.0).stage {
-            Stage::Relaying(relay) => self.upstream_client.leave(relay.flow, relay.follower),
+            Stage::Relaying(relay) => self.upstream_client.leave(relay.flow, relay.reader),
             Stage::Lookup | Stage::Following(_) | Stage::Sending(_) => {}
         }
     }

@@ -58,7 +58,7 @@ use cache_admin::operate;
 pub use cache_lookup::CacheLookup;
 pub use cache_miss::{CacheMiss, Coalescing, Revalidation};
 pub use disk_threads::DiskThreads;
-pub use flow::{Answer, Changes, End, Flow, FlowId, FollowerId, HELD_BYTES_MAX, Stored, Upload};
+pub use flow::{Answer, Changes, End, Flow, FlowId, FlowReaderId, HELD_BYTES_MAX, Stored, Upload};
 pub use forced_hits::ForcedHits;
 pub use handler::ReverseProxy;
 pub use health_checks::{HealthCheck, UpstreamState, watch};

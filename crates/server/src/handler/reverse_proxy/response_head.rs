@@ -36,11 +36,11 @@ impl ReverseProxy {
             response.note_source(upstream.map_or(Source::Host, |it| Source::Upstream(it.name.clone())));
         }
         if let Some(revalidation) = revalidation {
-            self.upstream_client.leave(relay.flow, relay.follower);
+            self.upstream_client.leave(relay.flow, relay.reader);
             return self.answer_with(request, &relay, &revalidation, response);
         }
         let Some(answer) = answer else {
-            self.upstream_client.leave(relay.flow, relay.follower);
+            self.upstream_client.leave(relay.flow, relay.reader);
             return match end {
                 Some(End::Failed(status)) => {
                     self.answer_without_upstream(request, &relay, miss.as_ref(), status, response)
@@ -48,16 +48,16 @@ impl ReverseProxy {
                 Some(End::Refused(refusal)) => {
                     refuse(request, refusal, &self.upstream_client.proxy().pseudonym, response)
                 }
-                _ => unreachable!("only its followers abandon a flow"),
+                _ => unreachable!("only its readers abandon a flow"),
             };
         };
-        if was_validation && relay.why != Some(Forwarded::Request) && relay.follower.is_first() {
+        if was_validation && relay.why != Some(Forwarded::Request) && relay.reader.is_first() {
             response.note_outcome(Outcome::RefreshModified);
         }
         let stored = kept.as_ref().and_then(|kept| metadata(kept));
         let stored = stored.or_else(|| Metadata::read(part.as_ref()?).ok());
-        if !relay.follower.is_first() && !stored.is_some_and(|stored| fits(request, &stored)) {
-            self.upstream_client.leave(relay.flow, relay.follower);
+        if !relay.reader.is_first() && !stored.is_some_and(|stored| fits(request, &stored)) {
+            self.upstream_client.leave(relay.flow, relay.reader);
             response.note_outcome(Outcome::Miss);
             return self.begin_flow(request, None, None, relay.why, response);
         }
@@ -67,12 +67,12 @@ impl ReverseProxy {
             origin_status: Some(answer.upstream_status).filter(|origin| *origin != answer.status),
             ttl_seconds: stored.map(|stored| stored.freshness(now)),
             is_stored: stored.is_some(),
-            is_collapsed: !relay.follower.is_first(),
+            is_collapsed: !relay.reader.is_first(),
             ..CacheStatus::default()
         };
         if let Some(stored) = stored.filter(|stored| is_current(request, stored)) {
             // The whole object was requested, and the client already has it.
-            self.upstream_client.leave(relay.flow, relay.follower);
+            self.upstream_client.leave(relay.flow, relay.reader);
             return self.answer_not_modified(request, &stored, answer.status, status, response);
         }
         self.write_relayed_head(request, &answer, status, response);

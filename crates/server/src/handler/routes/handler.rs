@@ -9,8 +9,8 @@ use sojourn_http::{SitePath, Status, head};
 
 use super::table::{Action, Route, Table};
 use crate::connection::{
-    BodyStep, BodyWriter, Event, ExchangeId, Handler, MachineId, News, Outbox, Progress, Response, Shared,
-    Step, Wait, Want,
+    BodyStep, BodyWriter, Event, ExchangeEvent, ExchangeId, Handler, MachineId, Outbox, Progress, Response,
+    Shared, Step, Wait, Want,
 };
 use crate::counters::Served;
 use crate::handler::reverse_proxy::ReverseProxy;
@@ -116,13 +116,13 @@ impl Handler for RoutesHandler {
     fn resume(
         &mut self,
         exchange: ExchangeId,
-        news: News,
+        event: ExchangeEvent,
         request: &Request<'_>,
         response: &mut Response<'_, '_>,
     ) -> Step {
         match exchange.0.checked_sub(FIRST_OF_FILES) {
-            Some(id) => of_files(self.files.resume(ExchangeId(id), news, request, response)),
-            None => self.relay().resume(exchange, news, request, response),
+            Some(id) => of_files(self.files.resume(ExchangeId(id), event, request, response)),
+            None => self.relay().resume(exchange, event, request, response),
         }
     }
 
@@ -153,12 +153,12 @@ impl Handler for RoutesHandler {
     fn body(
         &mut self,
         exchange: ExchangeId,
-        news: News,
+        event: ExchangeEvent,
         body: &mut BodyWriter<'_>,
         shared: &mut Shared<'_>,
     ) -> BodyStep {
         let (handler, exchange) = self.handler_of(exchange);
-        handler.body(exchange, news, body, shared)
+        handler.body(exchange, event, body, shared)
     }
 
     fn finish(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) {

@@ -14,7 +14,9 @@ use sojourn_http::{SitePath, Status, head};
 
 use super::stream::{Loaded, Next, Stream};
 use super::{Content, Kind, Setup};
-use crate::connection::{BodyStep, BodyWriter, ExchangeId, Handler, News, Piece, Response, Shared, Step};
+use crate::connection::{
+    BodyStep, BodyWriter, ExchangeEvent, ExchangeId, Handler, Piece, Response, Shared, Step,
+};
 use crate::counters::Served;
 use crate::hosts::Hosts;
 
@@ -146,21 +148,21 @@ impl Handler for StaticFiles {
     fn resume(
         &mut self,
         exchange: ExchangeId,
-        news: News,
+        event: ExchangeEvent,
         request: &Request<'_>,
         response: &mut Response<'_, '_>,
     ) -> Step {
         let Exchange::Waiting { range, instead } = self.exchanges.remove(exchange.0) else {
             unreachable!("what is being sent is not resumed")
         };
-        let arrived = match (news, range) {
-            (News::Done(Done::Opened(opened)), _) => Some(Arrived::Opened(opened)),
-            (News::Done(Done::Loaded(loaded)), Some(range)) => {
+        let arrived = match (event, range) {
+            (ExchangeEvent::Done(Done::Opened(opened)), _) => Some(Arrived::Opened(opened)),
+            (ExchangeEvent::Done(Done::Loaded(loaded)), Some(range)) => {
                 let body = loaded.map(|body| body.expect("it is read into memory"));
                 Some(Arrived::Body(range, body))
             }
-            (News::Refused, _) => Some(Arrived::Refused),
-            (News::Done(Done::Loaded(_)) | News::Woken, _) => None,
+            (ExchangeEvent::Refused, _) => Some(Arrived::Refused),
+            (ExchangeEvent::Done(Done::Loaded(_)) | ExchangeEvent::Woken, _) => None,
         };
         self.answer(request, arrived, instead, response)
     }
@@ -168,28 +170,30 @@ impl Handler for StaticFiles {
     fn body(
         &mut self,
         exchange: ExchangeId,
-        news: News,
+        event: ExchangeEvent,
         body: &mut BodyWriter<'_>,
         _shared: &mut Shared<'_>,
     ) -> BodyStep {
         let Exchange::Sending(stream) = &mut self.exchanges[exchange.0] else {
             unreachable!("a body is sent")
         };
-        let next = if matches!(news, News::Woken) { stream.next(body) } else { stream.piece() };
+        let next = if matches!(event, ExchangeEvent::Woken) { stream.next(body) } else { stream.piece() };
         let Next::File(range) = next else {
             return BodyStep::Send { piece: None, is_last: true, remaining: None };
         };
-        match news {
-            News::Woken => {}
-            News::Done(Done::Loaded(Ok(Some(chunk)))) => {
+        match event {
+            ExchangeEvent::Woken => {}
+            ExchangeEvent::Done(Done::Loaded(Ok(Some(chunk)))) => {
                 self.caches.insert_chunk(&range.document, range.offset, &chunk);
                 return stream.send_chunk(chunk);
             }
             // There is no file to send it from.
-            News::Done(_) | News::Refused if range.document.file().is_none() => return BodyStep::Broken,
+            ExchangeEvent::Done(_) | ExchangeEvent::Refused if range.document.file().is_none() => {
+                return BodyStep::Broken;
+            }
             // If the queue of disk jobs is full: the head may already have been sent, so the body follows even if
             // sending blocks.
-            News::Done(_) | News::Refused => return stream.send(Piece::File(range)),
+            ExchangeEvent::Done(_) | ExchangeEvent::Refused => return stream.send(Piece::File(range)),
         }
         let chunk = if range.into_memory { self.caches.chunk(&range.document, range.offset) } else { None };
         match chunk {

@@ -94,7 +94,7 @@ impl<'a> BlockingWorker<'a> {
             }
             match self.wait(client, PollFlags::IN) {
                 Woken::Ready => client.is_readable = true,
-                Woken::Stopping if client.connection.has_streams() => return Ok(Event::Nothing),
+                Woken::Stopping if client.connection.has_streams() => return Ok(Event::NothingReceived),
                 // A request may have arrived; check that first.
                 Woken::Stopping => {}
                 Woken::TimedOut => return Ok(Event::Expired),
@@ -125,7 +125,7 @@ impl<'a> BlockingWorker<'a> {
             Transfer::Complete(_) => Event::Received(buffer),
             Transfer::Blocked => {
                 self.pool.put_buffer(buffer);
-                Event::Nothing
+                Event::NothingReceived
             }
             Transfer::Ended => Event::Ended,
             Transfer::Failed => Event::Failed,
@@ -255,7 +255,9 @@ impl Worker for BlockingWorker<'_> {
                 Want::Open(opening) => Ok(Event::Done(self.inline.perform(&Job::Open(opening)))),
                 Want::Load(range) => Ok(Event::Done(self.inline.perform(&Job::Load(range)))),
                 Want::Delegate(lane, job) => Ok(Event::Delivered(lane, Some(self.inline.perform(&job)))),
-                Want::Recall | Want::Wait => unreachable!("nothing is under way but what the worker does"),
+                Want::CancelReceive | Want::Wait => {
+                    unreachable!("nothing is under way but what the worker does")
+                }
                 Want::Close(reason) => break reason,
             };
             want = match event {

@@ -106,7 +106,7 @@ impl<D: Disk> Loop<'_, D> {
             {
                 // Its next want decides.
                 client.progress.parked = None;
-                self.dispatch(token, Event::Nothing);
+                self.dispatch(token, Event::NothingReceived);
             }
         }
         self.end_drain();

@@ -74,13 +74,13 @@ impl<D: Disk> Loop<'_, D> {
                     sends += 1;
                     self.send(token, output).map_err(Some)
                 }
-                Want::Look(buffer) => Ok(self.receive(token, buffer).unwrap_or(Event::Nothing)),
+                Want::Look(buffer) => Ok(self.receive(token, buffer).unwrap_or(Event::NothingReceived)),
                 Want::Open(opening) => self.submit(token, Job::Open(opening)),
                 Want::Load(range) => self.submit(token, Job::Load(range)),
                 Want::Delegate(lane, job) => Ok(self.disk.delegate(token, lane, job)),
-                Want::Recall => {
+                Want::CancelReceive => {
                     self.state.clients.at(token).progress.parked = None;
-                    Ok(Event::Nothing)
+                    Ok(Event::NothingReceived)
                 }
                 Want::Wait => Err(self.state.clients.at(token).progress.parked.take()),
                 Want::Close(reason) => return self.close(token, reason),

@@ -187,7 +187,7 @@ impl Ring<'_> {
             if matches!(client.progress.operation, Operation::Receiving(_)) && client.connection.has_streams()
             {
                 // Its next want decides.
-                self.recall(token);
+                self.cancel_receive(token);
             }
         }
         self.end_drain();

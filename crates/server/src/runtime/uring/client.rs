@@ -49,7 +49,7 @@ pub enum Interruption {
     /// The server is stopping and no request is in progress.
     Drained,
     /// The connection wants something else than to receive.
-    Recalled,
+    Cancelled,
     /// The connection must end in any case.
     Closed(Reason),
 }

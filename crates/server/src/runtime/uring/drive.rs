@@ -41,9 +41,9 @@ impl Ring<'_> {
                 Some(Event::Sent(output))
             }
             // Bytes that arrived meanwhile are received next.
-            (Operation::Receiving(buffer), Some(Interruption::Recalled)) if result.is_err() => {
+            (Operation::Receiving(buffer), Some(Interruption::Cancelled)) if result.is_err() => {
                 self.state.pool.put_buffer(buffer);
-                Some(Event::Nothing)
+                Some(Event::NothingReceived)
             }
             (Operation::Receiving(buffer), Some(Interruption::Drained)) if is_cut_short => {
                 return self.receive_last(token, buffer);
@@ -120,7 +120,7 @@ impl Ring<'_> {
             Operation::Nothing | Operation::Closed | Operation::Runnable(_) | Operation::AwaitingHelper => {
                 match interruption {
                     Interruption::Closed(reason) => return self.close(token, reason),
-                    Interruption::Expired | Interruption::Drained | Interruption::Recalled => return,
+                    Interruption::Expired | Interruption::Drained | Interruption::Cancelled => return,
                 }
             }
         };
@@ -148,7 +148,7 @@ impl Ring<'_> {
                 Want::Look(buffer) => Some(self.look(token, buffer)),
                 // Even if the ring could read it: a client has one operation in progress.
                 Want::Delegate(lane, job) => Some(self.disk.delegate(token, lane, job)),
-                Want::Recall => return self.recall(token),
+                Want::CancelReceive => return self.cancel_receive(token),
                 Want::Wait => None,
                 Want::Close(reason) => return self.close(token, reason),
             };
@@ -172,10 +172,10 @@ impl Ring<'_> {
     }
 
     /// Stops receiving, if it is in progress.
-    pub(super) fn recall(&mut self, token: u64) {
+    pub(super) fn cancel_receive(&mut self, token: u64) {
         // An earlier reason takes precedence.
         if self.state.clients.at(token).progress.interruption.is_none() {
-            self.interrupt(token, Interruption::Recalled);
+            self.interrupt(token, Interruption::Cancelled);
         }
     }
 

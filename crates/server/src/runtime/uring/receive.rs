@@ -80,7 +80,7 @@ impl Ring<'_> {
             Transfer::Blocked => {}
         }
         self.state.pool.put_buffer(buffer);
-        Event::Nothing
+        Event::NothingReceived
     }
 
     /// The server is stopping: receives a request that has already arrived, or closes the connection.

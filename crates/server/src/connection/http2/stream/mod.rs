@@ -240,7 +240,7 @@ impl Stream {
         match self.stage {
             Stage::Waiting => self.happen(Event::Woken, protocol, context),
             Stage::Following => match self.tell(Event::Woken, context) {
-                Want::Recall => self.happen(Event::Nothing, protocol, context),
+                Want::CancelReceive => self.happen(Event::NothingReceived, protocol, context),
                 Want::Wait => {}
                 want => self.pursue(want, protocol, context),
             },
@@ -285,7 +285,7 @@ impl Stream {
                 // The body is incomplete.
                 Want::Close(_) => return self.fail(protocol),
                 Want::Wait => break Stage::Waiting,
-                Want::Look(_) | Want::Delegate(..) | Want::Recall => {
+                Want::Look(_) | Want::Delegate(..) | Want::CancelReceive => {
                     unreachable!("a machine of HTTP/1 wants one thing at a time")
                 }
             }

@@ -55,7 +55,7 @@ impl Server {
             let event = match want {
                 Want::Receive(_) | Want::Close(_) => break,
                 Want::Wait => return,
-                Want::Look(_) | Want::Recall => Event::Nothing,
+                Want::Look(_) | Want::CancelReceive => Event::NothingReceived,
                 Want::Send(output) => {
                     // Heads of responses, resets and the like may come on top.
                     assert!(output.total_bytes() <= limits::OUTPUT_BYTES_MAX + HEADS_BYTES_MAX);

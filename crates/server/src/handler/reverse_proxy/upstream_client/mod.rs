@@ -18,7 +18,7 @@ use sojourn_http::upstream::RequestKind;
 use super::balancer::Balancer;
 use super::machine::Machine;
 use super::partial::keep_as_part;
-use super::{Cache, CacheMiss, End, Flow, FlowId, FollowerId, Proxy, RequestHead, Stored};
+use super::{Cache, CacheMiss, End, Flow, FlowId, FlowReaderId, Proxy, RequestHead, Stored};
 use crate::connection::{Event, MachineId, Outbox, Shared, Wait, Want};
 use crate::counters::{Counter, Served};
 use crate::handler::forward_proxy::OriginConnections;
@@ -125,8 +125,8 @@ impl UpstreamClient {
     }
 
     /// Starts `flow`; the current connection follows it.
-    pub fn begin(&mut self, mut flow: Flow, served: &mut Served) -> (FlowId, FollowerId) {
-        let follower = flow.follow(self.token).expect("it has just begun");
+    pub fn begin(&mut self, mut flow: Flow, served: &mut Served) -> (FlowId, FlowReaderId) {
+        let reader = flow.add_reader(self.token).expect("it has just begun");
         flow.charge = self.proxy.cache.as_ref().map(Cache::charge);
         let shared = flow.miss.as_ref().filter(|miss| miss.may_join).map(|miss| miss.key.hash());
         flow.is_shared = shared.is_some();
@@ -137,7 +137,7 @@ impl UpstreamClient {
         if !self.flows[id.0].upload.as_ref().is_some_and(|upload| upload.is_gathered) {
             self.dispatch(id, served);
         }
-        (id, follower)
+        (id, reader)
     }
 
     /// Adds to a request body that is being buffered.
@@ -162,11 +162,11 @@ impl UpstreamClient {
         self.dispatch(id, served);
     }
 
-    pub fn begin_stored(&mut self, pieces: impl IntoIterator<Item = Stored>) -> (FlowId, FollowerId) {
+    pub fn begin_stored(&mut self, pieces: impl IntoIterator<Item = Stored>) -> (FlowId, FlowReaderId) {
         let mut flow = Flow::new(RequestHead::default(), RequestKind::Other, false, None);
         flow.source = Some(pieces.into_iter().collect());
-        let follower = flow.follow(self.token).expect("it has just begun");
-        (FlowId(self.flows.insert(flow)), follower)
+        let reader = flow.add_reader(self.token).expect("it has just begun");
+        (FlowId(self.flows.insert(flow)), reader)
     }
 
     /// Reads more of a flow from the store; the current connection is woken when there is more.
@@ -186,12 +186,12 @@ impl UpstreamClient {
     }
 
     /// Joins a flow that another client's request for the same object has started, if there is one.
-    pub fn join(&mut self, miss: &CacheMiss) -> Option<(FlowId, FollowerId)> {
+    pub fn join(&mut self, miss: &CacheMiss) -> Option<(FlowId, FlowReaderId)> {
         let id = *self.shared.get(&miss.key.hash()).filter(|_| miss.may_join)?;
         let flow = &mut self.flows[id.0];
         let is_same = flow.miss.as_ref().is_some_and(|other| other.key == miss.key);
         let may_follow = is_same && flow.is_shared && flow.end.is_none();
-        Some((id, may_follow.then(|| flow.follow(self.token))??))
+        Some((id, may_follow.then(|| flow.add_reader(self.token))??))
     }
 
     /// Starts `flow` for the cache only, unless a request for the same object is in progress.
@@ -250,11 +250,11 @@ impl UpstreamClient {
     }
 
     /// The current connection no longer follows the flow.
-    pub fn leave(&mut self, id: FlowId, follower: FollowerId) {
+    pub fn leave(&mut self, id: FlowId, reader: FlowReaderId) {
         let flow = &mut self.flows[id.0];
-        flow.followers.retain(|other| other.id != follower);
+        flow.readers.retain(|other| other.id != reader);
         flow.drop_read();
-        // A response that is being stored needs no follower.
+        // A response that is being stored needs no reader.
         if !flow.is_wanted() && flow.end.is_none() {
             flow.end = Some(End::Abandoned);
             self.outbox.wake_all(flow.fetch);
@@ -262,8 +262,8 @@ impl UpstreamClient {
         self.forget_if_alone(id);
     }
 
-    pub fn wake_followers(&mut self, id: FlowId) {
-        self.outbox.wake_all(self.flows[id.0].followers.iter().map(|follower| follower.token));
+    pub fn wake_readers(&mut self, id: FlowId) {
+        self.outbox.wake_all(self.flows[id.0].readers.iter().map(|reader| reader.token));
     }
 
     /// Wakes the connection that fills the flow.
@@ -301,14 +301,14 @@ impl UpstreamClient {
         }
         if let Some(fill) = flow.fill.take() {
             if end == End::Complete {
-                // Followers have their own parts; the store has the object.
+                // Readers have their own parts; the store has the object.
                 let _ = fill.complete();
             } else {
                 keep_as_part(fill);
             }
         }
         self.unshare(id);
-        self.wake_followers(id);
+        self.wake_readers(id);
         self.forget_if_alone(id);
     }
 
@@ -346,7 +346,7 @@ impl UpstreamClient {
 
     fn forget_if_alone(&mut self, id: FlowId) {
         let flow = &self.flows[id.0];
-        if flow.followers.is_empty() && !flow.has_fetch {
+        if flow.readers.is_empty() && !flow.has_fetch {
             self.flows.remove(id.0);
         }
     }

@@ -1,7 +1,7 @@
 //! A connection to an upstream: sends requests and receives responses.
 //!
 //! It is driven like a client's connection and fills [flows](crate::handler::reverse_proxy::Flow) one after the other.
-//! It does not know the clients: it wakes the flow's followers when something has arrived, and they wake it when there
+//! It does not know the clients: it wakes the flow's readers when something has arrived, and they wake it when there
 //! is room again.
 
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct UpstreamConnection {
     input: Buffer,
     is_receiving: bool,
     /// The driver was told to stop receiving and has not confirmed that yet.
-    is_recalled: bool,
+    is_cancelling: bool,
     /// The request was sent, including its body.
     is_sent: bool,
     /// It has not received any response yet.
@@ -92,7 +92,7 @@ impl UpstreamConnection {
             interim_responses: 0,
             input: Buffer::default(),
             is_receiving: false,
-            is_recalled: false,
+            is_cancelling: false,
             is_sent: false,
             is_unanswered: true,
             answered: 0,
@@ -109,11 +109,11 @@ impl Machine for UpstreamConnection {
         upstream_client: &mut UpstreamClient,
         shared: &mut Shared<'_>,
     ) -> Want {
-        if self.is_recalled && matches!(event, Event::Woken) {
+        if self.is_cancelling && matches!(event, Event::Woken) {
             return Want::Wait;
         }
         let was_receiving = std::mem::replace(&mut self.is_receiving, false);
-        self.is_recalled = false;
+        self.is_cancelling = false;
         match event {
             Event::Woken => self.on_wake(was_receiving, upstream_client, shared),
             Event::Received(buffer) => self.received(buffer, upstream_client, shared),
@@ -121,7 +121,7 @@ impl Machine for UpstreamConnection {
                 shared.pool.put(output.bytes);
                 self.sent(upstream_client, shared)
             }
-            Event::Nothing => self.advance(upstream_client, shared),
+            Event::NothingReceived => self.advance(upstream_client, shared),
             Event::Ended => self.ended(upstream_client, shared),
             Event::Expired => self.expired(upstream_client, shared),
             Event::Failed => self.broken(upstream_client, shared),
@@ -173,14 +173,14 @@ impl UpstreamConnection {
             Stage::Idle => upstream_client.has_assignment(),
             Stage::Head | Stage::Body(_) if self.is_abandoned(upstream_client) => true,
             Stage::Head => {
-                !self.is_sent && self.flow(upstream_client).upload.as_ref().is_some_and(Upload::has_news)
+                !self.is_sent && self.flow(upstream_client).upload.as_ref().is_some_and(Upload::can_continue)
             }
             Stage::Body(_) => !was_receiving && !self.flow(upstream_client).is_full(),
         };
         match (has_work, was_receiving) {
             (true, true) => {
-                self.is_recalled = true;
-                Want::Recall
+                self.is_cancelling = true;
+                Want::CancelReceive
             }
             (true, false) => self.advance(upstream_client, shared),
             (false, _) => {

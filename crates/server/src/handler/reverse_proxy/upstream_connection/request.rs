@@ -66,7 +66,7 @@ impl UpstreamConnection {
                     None => self.is_sent = true,
                     Some(upload) => upload.is_asked_for = true,
                 }
-                upstream_client.wake_followers(id);
+                upstream_client.wake_readers(id);
                 return self.send_on(upstream_client);
             }
         }
@@ -75,7 +75,7 @@ impl UpstreamConnection {
         self.stage = if matches!(self.stage, Stage::New) { Stage::Connecting } else { Stage::Sending };
         if has_upload {
             // There is room for more.
-            upstream_client.wake_followers(id);
+            upstream_client.wake_readers(id);
         }
         Want::Send(plain(bytes))
     }
@@ -110,7 +110,7 @@ impl UpstreamConnection {
             return self.receive();
         }
         self.stage = Stage::Sending;
-        upstream_client.wake_followers(id);
+        upstream_client.wake_readers(id);
         Want::Send(Output { is_last, ..plain(bytes) })
     }
 }

@@ -17,7 +17,7 @@ const INTERIM_RESPONSES_MAX: u32 = 16;
 impl UpstreamConnection {
     pub(super) fn receive(&mut self) -> Want {
         self.is_receiving = true;
-        // Bytes already received must not be lost when receiving is recalled; FastCGI records are not response bytes.
+        // Bytes already received must not be lost when receiving is cancelled; FastCGI records are not response bytes.
         let is_response = self.is_sent && !matches!(self.protocol, UpstreamProtocol::FastCgi(_));
         let empty =
             if matches!(self.stage, Stage::Head) { Buffer::for_response() } else { Buffer::default() };
@@ -157,7 +157,7 @@ impl UpstreamConnection {
                 // RFC 9110, 15.2: a proxy forwards interim responses that it did not request itself.
                 upstream_client.pass_interim(id, &head);
             }
-            upstream_client.wake_followers(id);
+            upstream_client.wake_readers(id);
             self.input.consume(head_len);
         }
     }
@@ -167,7 +167,7 @@ impl UpstreamConnection {
         let Stage::Body(body) = &mut self.stage else { unreachable!("a body is being read") };
         let progress = body.read(&mut self.input, |part| upstream_client.flow(id).append(part));
         upstream_client.limit_shared(id);
-        upstream_client.wake_followers(id);
+        upstream_client.wake_readers(id);
         let may_end = body.may_end();
         let has_ended =
             matches!(&self.protocol, UpstreamProtocol::FastCgi(fastcgi) if fastcgi.ending.is_some());
