@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from sojourn.commands.formats import talk
 from sojourn.commands.help import FurtherOption
 from sojourn.commands.spreading import spread
@@ -58,7 +56,7 @@ class ClusterOption:
 
 ClusterText = Annotated[
     str | None,
-    typer.Option(
+    FurtherOption(
         "--cluster",
         help="Run on local:N processes, ssh:HOST1,HOST2, the Dask scheduler at tls://HOST:PORT, or a cluster that a "
         "file describes.",

@@ -70,7 +70,6 @@ pub const ESSENTIAL: [(&str, &[&str]); 7] = [
             "duration",
             "warm-up",
             "scenario",
-            "mix",
             "header",
             "connection",
             "format",
@@ -94,7 +93,7 @@ pub const ESSENTIAL: [(&str, &[&str]); 7] = [
             "format",
         ],
     ),
-    ("replay", &["scale", "rate", "step", "think-scale", "duration", "target-p95", "connection", "format"]),
+    ("replay", &["scale", "rate", "step", "think-scale", "duration", "target-p95", "format"]),
     (
         "link",
         &[
