@@ -188,7 +188,7 @@ fn threads_that_parse_ahead_change_nothing() {
 
 #[test]
 fn an_error_of_the_collector_or_the_reader_ends_the_threads() {
-    let lines: String = (0..30_000).map(|second| line("c", second % 3600, "/")).collect();
+    let lines: String = (0..80_000).map(|second| line("c", second % 3600, "/")).collect();
     let options = Options { parsers: 2, ..Options::default() };
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let logs = || std::iter::once(log("a", lines.as_bytes()));
