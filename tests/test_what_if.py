@@ -7,7 +7,9 @@ import math
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
 from importlib.resources import files
 from pathlib import Path
@@ -364,9 +366,13 @@ def test_without_script_the_page_says_so(browser: Page, tmp_path: Path) -> None:
     try:
         browser.send("Page.navigate", url=(folder / "report.html").as_uri())
         browser.send("DOM.enable")
-        root = browser.send("DOM.getDocument")["root"]["nodeId"]
-        seen = browser.send("DOM.querySelector", nodeId=root, selector="#what-if-without-script")
-        text = browser.send("DOM.getOuterHTML", nodeId=seen["nodeId"])["outerHTML"]
+        text, deadline = "", time.monotonic() + 30
+        # The page may still be loading, which takes its document away.
+        while "calculator" not in text and time.monotonic() < deadline:
+            with suppress(AssertionError):
+                root = browser.send("DOM.getDocument")["root"]["nodeId"]
+                seen = browser.send("DOM.querySelector", nodeId=root, selector="#what-if-without-script")
+                text = browser.send("DOM.getOuterHTML", nodeId=seen["nodeId"])["outerHTML"]
         assert "The calculator needs script" in text
         assert "hidden" not in text
     finally:

@@ -6,20 +6,17 @@ none.
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from typing import NoReturn
 
+from sojourn import interrupts
 from sojourn.commands import catalogue
-
-_INTERRUPTED = 128 + signal.SIGINT
-"""The exit code that shells use after Ctrl-C."""
 
 
 def main() -> None:
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _end_at_once)
+        signal.signal(signal.SIGINT, interrupts.end_at_once)
     words = sys.argv[1:]
     if words == ["--version"]:
         from sojourn import __version__
@@ -36,12 +33,6 @@ def main() -> None:
         _run(words[0])
 
 
-def _end_at_once(*_: object) -> NoReturn:
-    # Nothing has started. A KeyboardInterrupt could strike anywhere inside an import.
-    os.write(sys.stderr.fileno(), b"interrupted\n")
-    os._exit(_INTERRUPTED)
-
-
 def _refuse(word: str) -> NoReturn:
     from difflib import get_close_matches
 
@@ -53,7 +44,6 @@ def _refuse(word: str) -> NoReturn:
 
 
 def _run(command: str) -> NoReturn:
-    from sojourn import interrupts
     from sojourn.commands import app
 
     app.register(command)

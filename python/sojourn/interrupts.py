@@ -11,11 +11,14 @@ restarts.
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _Handler = Callable[[int, FrameType | None], None]
@@ -61,6 +64,22 @@ class HandedOn:
     def not_heard(self) -> None:
         """Records that the program had already ended by itself, so that the next one is not started."""
         _unheard.asked = self.asked
+
+
+def end_at_once(*_: object) -> NoReturn:
+    """Ends the program with the exit code that shells use after Ctrl-C. A handler for while nothing has begun.
+
+    A `KeyboardInterrupt` could strike anywhere inside an import.
+    """
+    os.write(sys.stderr.fileno(), b"interrupted\n")
+    os._exit(128 + signal.SIGINT)
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Ends the program at once if a signal comes while a command imports its libraries."""
+    with _handled(end_at_once):
+        yield
 
 
 def raise_from_now_on() -> None:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from sojourn import interrupts
 from sojourn.applications.prices import read as read_prices
 from sojourn.applications.target import require_permission
 from sojourn.assessment.choices import EffortName
@@ -76,14 +77,15 @@ class ApplicationOptions:
     ) -> None:
         """Assesses the application, prints the answer and exits with its exit code."""
         # Help must not wait for them.
-        from sojourn.applications import baseline
-        from sojourn.applications.pipeline import assess
-        from sojourn.applications.request import EFFORTS, ApplicationRequest
-        from sojourn.report.application.junit import junit
-        from sojourn.report.application.markdown import markdown
-        from sojourn.report.application.page import write_report
-        from sojourn.report.application.terminal import print_application
-        from sojourn.tiers.watch import Sources
+        with interrupts.importing():
+            from sojourn.applications import baseline
+            from sojourn.applications.pipeline import assess
+            from sojourn.applications.request import EFFORTS, ApplicationRequest
+            from sojourn.report.application.junit import junit
+            from sojourn.report.application.markdown import markdown
+            from sojourn.report.application.page import write_report
+            from sojourn.report.application.terminal import print_application
+            from sojourn.tiers.watch import Sources
 
         assert self.target is not None
         if log is not None:

@@ -125,9 +125,10 @@ def _assess(
         application.run(log, log_options, lambda: output or _default_output(log), effort, seed, output_format)
         return
     # Help must not wait for them.
-    from sojourn.assessment.pipeline import assess
-    from sojourn.assessment.request import EFFORTS, Request
-    from sojourn.report.assessment.terminal import print_summary
+    with interrupts.importing():
+        from sojourn.assessment.pipeline import assess
+        from sojourn.assessment.request import EFFORTS, Request
+        from sojourn.report.assessment.terminal import print_summary
 
     if cpu_limit is not None and verify is not None:
         raise CouldNotRun("--verify makes changes to a server with a whole processor", "leave out --cpu-limit")

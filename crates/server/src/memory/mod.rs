@@ -105,14 +105,15 @@ impl Shortage {
     }
 }
 
-/// The share in use: of the memory, or of a limited address space if that is larger. Memory that the allocator holds
-/// unused counts as free address space, because it can be returned only from the ends of its arenas.
+/// The share in use: of the memory, or of a limited address space if that is larger. Pages of files, the program among
+/// them, are not counted: the kernel takes them back. Memory that the allocator holds unused counts as free address space,
+/// because it can be returned only from the ends of its arenas.
 fn used_share(bytes_max: u64) -> Option<f64> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
     let mut pages = text.split_ascii_whitespace().map_while(|number| number.parse::<u64>().ok());
-    let (address_space, resident) = (pages.next()?, pages.next()?);
+    let (address_space, resident, of_files) = (pages.next()?, pages.next()?, pages.next()?);
     let bytes = |pages: u64| pages as f64 * rustix::param::page_size() as f64;
-    let of_memory = bytes(resident) / bytes_max.max(1) as f64;
+    let of_memory = bytes(resident.saturating_sub(of_files)) / bytes_max.max(1) as f64;
     let limit = getrlimit(Resource::As).current;
     Some(limit.map_or(of_memory, |limit| {
         let used = bytes(address_space) - trimming::free_bytes() as f64;
