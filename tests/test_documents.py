@@ -18,7 +18,11 @@ from tests.document_commands import as_script, blocks, command_lines, first_diff
 
 PAGES = sorted([*(REPOSITORY / "docs").rglob("*.md"), *REPOSITORY.glob("*.md"), *REPOSITORY.glob("examples/*/*.md")])
 TRIED = sorted([*(REPOSITORY / "docs/tutorials").glob("*.md"), *(REPOSITORY / "docs/how-to").glob("*.md")])
-SLOW = [page for page in TRIED if any("slow" in block.words for block in blocks(page))]
+TRIED_ELSEWHERE = ("application-owner",)
+"""Pages whose slow part other tests try in less time: assessments of an application."""
+SLOW = [
+    page for page in TRIED if any("slow" in block.words for block in blocks(page)) and page.stem not in TRIED_ELSEWHERE
+]
 BESIDE = ("studies", "examples")
 """What a reader's working directory has of ours: pages say to begin in the checkout."""
 

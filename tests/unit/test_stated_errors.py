@@ -17,7 +17,7 @@ from sojourn.queueing.results import SolverAnswer
 
 JOBS = 400_000
 CASES = 8
-CASES_SLOW = 40
+CASES_SLOW = 24
 NETWORK_CASES = 3
 LARGEST_SCV = 25.0
 
