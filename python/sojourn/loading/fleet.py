@@ -208,7 +208,7 @@ class _MachineRun:
     def wait_ready(self) -> None:
         """Waits until the engine is ready."""
         until = time.monotonic() + READY_SECONDS_MAX
-        while not self._asked(worker_engine.news, self.name).is_ready:
+        while not self._asked(worker_engine.status, self.name).is_ready:
             if self.loader.is_done():
                 raise CouldNotRun(f"{self.machine.host}: {self._ending()}", "see the machine's engine and its options")
             if time.monotonic() > until:
@@ -240,7 +240,7 @@ class _MachineRun:
         if self._lost_because is not None or self.loader.is_done():
             return False
         try:
-            lines = self.loader.ask(worker_engine.news, self.name).progress
+            lines = self.loader.ask(worker_engine.status, self.name).progress
         except WorkerLost as lost:
             if not self.loader.is_there():
                 self._lost(lost)

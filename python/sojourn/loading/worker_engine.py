@@ -40,7 +40,7 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class News:
+class EngineStatus:
     """What an engine has said since the controller last asked."""
 
     is_ready: bool
@@ -128,14 +128,14 @@ def generate(name: str, options: Sequence[str], files: Sequence[int], quiet_core
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def news(name: str) -> News:
+def status(name: str) -> EngineStatus:
     """What the engine of a run has said since the last call."""
     generator = _generators.get(name)
     if generator is None:
-        return News(is_ready=False)
+        return EngineStatus(is_ready=False)
     generator.heard = time.monotonic()
     lines, generator.progress = generator.progress, []
-    return News(generator.is_ready, lines)
+    return EngineStatus(generator.is_ready, lines)
 
 
 def clock() -> float:
