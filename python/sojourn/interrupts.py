@@ -21,6 +21,8 @@ from types import FrameType
 from typing import NoReturn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+AGAIN_SECONDS = 0.05
+"""After this, a signal is sent again whose exception was dropped: the callback has ended by then."""
 _Handler = Callable[[int, FrameType | None], None]
 
 
@@ -84,15 +86,34 @@ def importing() -> Iterator[None]:
 
 def raise_from_now_on() -> None:
     """Lets both signals raise `KeyboardInterrupt`. Commands call this once their libraries are imported."""
+    sys.unraisablehook = _raised_again
     for each in SIGNALS:
         if signal.getsignal(each) != signal.SIG_IGN:
             signal.signal(each, signal.default_int_handler)
+
+
+def _raised_again(unraisable: sys.UnraisableHookArgs) -> None:
+    """Sends the signal again if its exception was dropped.
+
+    Python drops what is raised in a finalizer, or in a callback of the garbage collector, such as Dask has.
+    """
+    if unraisable.exc_type is KeyboardInterrupt:
+        again = threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), signal.SIGINT))
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 def ignore_from_now_on() -> None:
     """Ignores both signals after all results are written, while the interpreter shuts down."""
     for each in SIGNALS:
         signal.signal(each, signal.SIG_IGN)
+
+
+def raise_unheard() -> None:
+    """Raises a signal that came while a program ended by itself. Call it before work that starts no such program."""
+    _unheard.raise_it()
 
 
 @contextmanager

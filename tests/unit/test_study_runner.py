@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from scripted_study import TEXT, folder, record, scripted, study
 
+from sojourn import interrupts
 from sojourn.failure import CouldNotRun
 from sojourn.report.study.index import write_index
 from sojourn.report.study.page import write
@@ -72,6 +73,21 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     progress = run(folder(tmp_path), interrupted)
     assert (progress.ending, progress.measured) == ("interrupted", 6)
     assert len(folder(tmp_path).records()) == 6
+
+
+def test_ctrl_c_while_another_program_ended_keeps_the_next_point_from_starting(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def measured(point: Point) -> Record:
+        asked.append(point.name)
+        with interrupts.handed_on() as handed:
+            # As of a program that has printed its whole result before it heard.
+            handed.hear()
+            handed.not_heard()
+        raise SystemMissing(CouldNotRun("nothing of it is kept"))
+
+    progress = run(folder(tmp_path), measured)
+    assert (progress.ending, len(asked)) == ("interrupted", 1)
 
 
 def test_one_points_trouble_is_not_the_studys(tmp_path: Path) -> None:

@@ -166,6 +166,7 @@ class _Running:
         def giving() -> Iterator[tuple[Measure, Callable[[], float], Point]]:
             nonlocal out_of_time
             for place, point in enumerate(points):
+                interrupts.raise_unheard()
                 if self._tries[str(point.settings[SYSTEM])] >= TRIES:
                     self.progress.skipped += 1
                     continue
