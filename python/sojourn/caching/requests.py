@@ -46,6 +46,12 @@ def read_requests(
     return requests
 
 
+def fingerprint(requests: _native.CacheTrace) -> list[int]:
+    """Numbers that differ between traces."""
+    checks = [zlib.crc32(each.tobytes()) for each in (requests.objects(), requests.sizes())]
+    return [len(requests), requests.object_count, *checks]
+
+
 def _block_trace(source: str) -> _native.CacheTrace:
     if source.endswith(".zst"):
         raise CouldNotRun(f"{source} is compressed with zstd", "decompress it first: zstd -d, or use gzip")

@@ -80,6 +80,9 @@ def opened(target: Target, told: Callable[[str], object] = lambda text: None) ->
                 client = distributed.Client(started, **options)
         except (OSError, RuntimeError, ValueError, TypeError, ImportError) as error:
             raise CouldNotRun(f"--cluster {target} cannot be started: {_said(error)}", _cure(target)) from error
+        except KeyboardInterrupt:
+            _abandon()
+            raise
         stack.callback(_closed, client)
         cluster = DaskCluster(client, target)
         waits = QUEUE_SECONDS_MAX if isinstance(target, Managed) else START_SECONDS_MAX
@@ -244,6 +247,14 @@ def _closed(client: Client) -> None:
         client.close(timeout=2)
 
 
+def _abandon() -> None:
+    """Keeps Dask from closing, at the end of the process, what had not yet started: it fails with a traceback."""
+    from distributed.deploy.spec import SpecCluster
+
+    for cluster in list(SpecCluster._instances):
+        cluster.shutdown_on_close = False
+
+
 def _version() -> str:
     return __version__
 
@@ -287,7 +298,9 @@ class DaskCluster:
             argument.future = self.client.scatter(argument.value, broadcast=True, hash=False)
         return argument.future
 
-    def each(self, function: Callable[..., T], arguments: Iterable[tuple[object, ...]]) -> Generator[Outcome[T]]:
+    def each(
+        self, function: Callable[..., T], arguments: Iterable[tuple[object, ...]], *, same_worker: bool = False
+    ) -> Generator[Outcome[T]]:
         """See `Tasks.each`."""
         from distributed import as_completed
 
@@ -297,7 +310,14 @@ class DaskCluster:
         done = as_completed(with_results=False, raise_errors=False, loop=self.client.loop)
 
         def submit(place: int, words: tuple[object, ...]) -> None:
-            future = self.client.submit(function, *map(self._at_workers, words), pure=False)
+            where = self._workers_of(place) if same_worker else None
+            future = self.client.submit(
+                function,
+                *map(self._at_workers, words),
+                pure=False,
+                workers=where,
+                allow_other_workers=where is not None,
+            )
             running[future] = (place, words)
             done.add(future)
 
@@ -328,6 +348,13 @@ class DaskCluster:
             if running and self.client.status == "running":
                 with contextlib.suppress(Exception):
                     self.client.cancel(list(running), force=True)
+
+    def _workers_of(self, place: int) -> list[str] | None:
+        """The worker that tasks in this place prefer; None if the workers are not known."""
+        with contextlib.suppress(OSError, ValueError):
+            workers = sorted(self.client.nthreads())
+            return [workers[place % len(workers)]] if workers else None
+        return None
 
     def loaders(self) -> list[Loader]:
         """The workers that may generate load, in the order of their hosts and names."""

@@ -40,11 +40,14 @@ class Outcome(Generic[T]):
 class Tasks(Protocol):
     """Where tasks run."""
 
-    def each(self, function: Callable[..., T], arguments: Iterable[tuple[object, ...]]) -> Generator[Outcome[T]]:
+    def each(
+        self, function: Callable[..., T], arguments: Iterable[tuple[object, ...]], *, same_worker: bool = False
+    ) -> Generator[Outcome[T]]:
         """Runs `function` with each of the arguments, and yields outcomes as they come.
 
         Arguments are drawn when there is room for another task, so that whoever gives them can stop giving. Closing
-        the iterator cancels what has not begun.
+        the iterator cancels what has not begun. With `same_worker`, the task in a place runs where the one in that
+        place ran before, if it can: it may have left something there that saves it work.
         """
         ...
 
@@ -56,7 +59,9 @@ class Tasks(Protocol):
 class InProcess:
     """Runs tasks one after the other in this process."""
 
-    def each(self, function: Callable[..., T], arguments: Iterable[tuple[object, ...]]) -> Generator[Outcome[T]]:
+    def each(
+        self, function: Callable[..., T], arguments: Iterable[tuple[object, ...]], *, same_worker: bool = False
+    ) -> Generator[Outcome[T]]:
         """See `Tasks.each`."""
         for place, given in enumerate(arguments):
             try:

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from sojourn import _native
-from sojourn.caching.requests import read_requests
+from sojourn.caching.requests import fingerprint, read_requests
 from sojourn.caching.simulation import default_sizes, simulate
-from sojourn.commands.cluster_option import ClusterOption, with_cluster_option
+from sojourn.cluster.kept import kept
+from sojourn.commands.cluster_option import PROGRESS, ClusterOption, resumed_later, with_cluster_option
 from sojourn.commands.formats import Format, FormatOption, show, talk
 from sojourn.commands.help import Group
 from sojourn.commands.log_options import with_log_options
@@ -70,21 +71,25 @@ def _simulate(
     object_bytes_max = None if object_limit is None else quantity.size_bytes(object_limit)
     folder = prepare(output) if output else None
     quiet = output_format is Format.json
-    with cluster.tasks(quiet=quiet) as tasks, Stages(talk, quiet=quiet) as stages:
+    place = None if folder is None else folder.path
+    with resumed_later(place), cluster.tasks(quiet=quiet) as tasks, Stages(talk, quiet=quiet) as stages:
         stages.begin("read")
         requests = read_requests(trace, log_options, seed, stages.update)
         stages.done(f"{len(requests):,} requests")
         stages.begin("simulate")
-        found = simulate(
-            trace,
-            requests,
-            policies,
-            chosen or default_sizes(requests),
-            admission=admission,
-            object_bytes_max=object_bytes_max,
-            progress=stages.update,
-            tasks=tasks,
-        )
+        cache_sizes = chosen or default_sizes(requests)
+        asked = [fingerprint(requests), policies, cache_sizes, admission, object_bytes_max]
+        with kept(tasks, None if place is None else place / PROGRESS, asked) as tasks:
+            found = simulate(
+                trace,
+                requests,
+                policies,
+                cache_sizes,
+                admission=admission,
+                object_bytes_max=object_bytes_max,
+                progress=stages.update,
+                tasks=tasks,
+            )
         stages.done(f"{len(found.points):,} simulations")
     page = write(folder, found) if folder else None
     show(output_format, found.as_json, lambda console: print_cache_simulation(found, console), page)

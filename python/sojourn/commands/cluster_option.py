@@ -7,10 +7,12 @@ options on the command line.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from sojourn import interrupts
 from sojourn.commands.formats import talk
 from sojourn.commands.help import FurtherOption
 from sojourn.commands.spreading import spread
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from sojourn.cluster.tasks import Tasks
 
 PANEL = "More processes and machines"
+PROGRESS = "progress.jsonl"
+"""The file of a run's folder that holds what its tasks have returned, until the run is whole."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +48,36 @@ class ClusterOption:
     def opened(self, *, quiet: bool) -> Iterator[DaskCluster]:
         """The cluster while the block lasts; says where its dashboard is unless quiet."""
         from sojourn.cluster.dask_cluster import opened
+        from sojourn.cluster.target import LocalProcesses
 
         def told(text: str) -> None:
             if not quiet:
                 talk.print(text, highlight=False, soft_wrap=True, markup=False)
 
         assert self.target is not None
-        with opened(self.target, told) as cluster:
+        with ExitStack() as stack:
+            # Processes of this machine end with the command; hosts have to be tidied.
+            is_local = isinstance(self.target, LocalProcesses)
+            with interrupts.importing() if is_local else nullcontext():
+                cluster = stack.enter_context(opened(self.target, told))
             yield cluster
+
+
+@contextmanager
+def resumed_later(folder: Path | None) -> Iterator[None]:
+    """Says that the same command goes on, where its values are kept in a folder and it is cut short."""
+    from sojourn.cluster.tasks import ClusterLost
+
+    try:
+        yield
+    except (KeyboardInterrupt, ClusterLost):
+        if folder is not None:
+            talk.print(
+                f"what was computed is kept in {folder}: the same command with --output {folder} goes on",
+                highlight=False,
+                soft_wrap=True,
+            )
+        raise
 
 
 ClusterText = Annotated[

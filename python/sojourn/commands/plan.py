@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
+from sojourn.cluster.kept import kept
 from sojourn.commands import plan_web99
-from sojourn.commands.cluster_option import ClusterOption, with_cluster_option
+from sojourn.commands.cluster_option import PROGRESS, ClusterOption, resumed_later, with_cluster_option
 from sojourn.commands.formats import Format, FormatOption, data, print_json, print_where, talk
 from sojourn.commands.progress import Stages
 from sojourn.commands.system_options import SetOption, SystemArgument, read_system
@@ -19,7 +20,7 @@ from sojourn.planning.answers import as_json
 from sojourn.planning.evaluation import Evaluator, Using
 from sojourn.planning.growth import parse_growth
 from sojourn.planning.mix import parse_price
-from sojourn.planning.plan import Questions, parse_sweep, plan
+from sojourn.planning.plan import RETURNS, Questions, parse_sweep, plan
 from sojourn.planning.target import parse_target
 from sojourn.report.plan.page import default_output, prepare, write
 from sojourn.report.plan.terminal import print_plan
@@ -108,16 +109,18 @@ def _system(
     )
     folder = prepare(output or default_output(system))
     quiet = output_format is Format.json
-    with cluster.tasks(quiet=quiet) as tasks, Stages(talk, quiet=quiet) as stages:
+    with resumed_later(folder.path), cluster.tasks(quiet=quiet) as tasks, Stages(talk, quiet=quiet) as stages:
         stages.begin("plan")
-        found = plan(
-            document,
-            aim,
-            Evaluator(aim.metric, seed=seed, using=using, loss_max=aim.loss_max),
-            questions,
-            lambda what: stages.update(0, None, what),
-            tasks,
-        )
+        asked = [document.text, aim.text, seed, using, [*(sweep or []), *(price or [])]]
+        with kept(tasks, folder.path / PROGRESS, asked, RETURNS) as tasks:
+            found = plan(
+                document,
+                aim,
+                Evaluator(aim.metric, seed=seed, using=using, loss_max=aim.loss_max),
+                questions,
+                lambda what: stages.update(0, None, what),
+                tasks,
+            )
         stages.done(f"{found.simulations:,} simulations")
     report = write(folder, found, document)
     if output_format is Format.json:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from sojourn.cluster.kept import returned
 from sojourn.cluster.tasks import InProcess, Tasks, in_order
 from sojourn.failure import CouldNotRun
 from sojourn.planning.answers import Doubling, LargestTraffic, LeverAnswer, Now, Plan, Sweep, SweepPoint
@@ -178,10 +179,19 @@ def plan(
     )
 
 
+def _returned(job: _Job, evaluator: Evaluator) -> Any:
+    """The type of the answer to a job."""
+    return tuple[returned(job.function), int]  # type: ignore[misc]
+
+
 def _answer(job: _Job, evaluator: Evaluator) -> tuple[Any, int]:
     """The answer to a job, and the number of simulations that it took."""
     own = evaluator.fresh()
     return job.function(own, *job.arguments), own.simulations
+
+
+RETURNS = {_answer: _returned}
+"""The types that this module's tasks return, for `kept`."""
 
 
 def _now(evaluator: Evaluator, document: SystemDocument, limit: float) -> tuple[Now, float]:

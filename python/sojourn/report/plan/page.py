@@ -154,10 +154,10 @@ REPORT = "report.html"
 
 
 def default_output(system: Path) -> Path:
-    """`runs/plan-NAME`, with a number if it exists."""
+    """`runs/plan-NAME`, with a number if it holds a plan; one that was cut short goes on there."""
     name = f"plan-{system.stem}"
     candidates = (Path("runs") / (name if count == 1 else f"{name}-{count}") for count in range(1, 10_000))
-    return next(candidate for candidate in candidates if not candidate.exists())
+    return next(candidate for candidate in candidates if not (candidate / SUMMARY).exists())
 
 
 def prepare(path: Path) -> RunFolder:
