@@ -1,12 +1,14 @@
-"""The shape of the Rust code: no cycle between the modules of a crate, and arrows only downwards.
+"""The shape of the Rust code: no cycle between the modules of a crate or of a folder, and arrows only downwards.
 
-The graph is read from the sources: every path that begins with `crate`, `self` or `super` is an arrow from the
-top-level module that has it to the one that defines what it names. A name that lib.rs passes on counts as its module's.
+The graph is read from the sources: every path that begins with `crate`, `super` or a child module is an arrow from the
+file that has it to the one that defines what it names. A name that a module passes on counts as that of the module it
+comes from. In a folder, arrows between its modules count, not those to its own mod.rs, whose children share its state.
 Tests do not count.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import subprocess
@@ -38,6 +40,8 @@ UPWARD = {("counters", ROOM_OF_THE_CRATE)}
 ABOVE_CONNECTIONS = {"handler", "runtime", "architecture"}
 
 Graph = dict[str, set[str]]
+Module = tuple[str, ...]
+"""The place of a module: ("connection", "http1"). The crate itself is ()."""
 
 
 def test_paths_are_read_through_trees_and_comments() -> None:
@@ -50,10 +54,32 @@ def test_paths_are_read_through_trees_and_comments() -> None:
     ]
 
 
-def test_paths_to_parents_become_paths_from_the_root() -> None:
-    assert absolute(["super", "b"], ["a", "c"]) == ["a", "b"]
-    assert absolute(["super", "super", "b"], ["a", "c"]) == ["b"]
-    assert absolute(["crate", "b"], ["a", "c"]) == ["b"]
+def test_names_are_those_of_the_module_that_defines_them() -> None:
+    files = {
+        (): "pub mod a; use a::c::D;",
+        ("a",): "mod b; pub use b::B; use crate::e::E; use std::fmt::Debug;",
+        ("a", "b"): "pub struct B;",
+        ("e",): "pub use super::a::B as Passed;",
+    }
+    imports = {module: imported(text) for module, text in files.items()}
+    for path, home in [
+        ("super::b::B", ("a", "b")),
+        ("super::B", ("a", "b")),
+        ("crate::e::Passed", ("a", "b")),
+        ("super::E", ("e",)),
+        ("super::Defined", ("a",)),
+        ("super::Debug", None),
+    ]:
+        assert resolve(path.split("::"), ("a", "x"), imports) == home, path
+
+
+def test_a_cycle_in_a_folder_is_found() -> None:
+    arrows: dict[Module, set[Module]] = {
+        ("a", "b"): {("a", "c", "d"), ("a",)},
+        ("a", "c"): {("a", "b")},
+        ("a",): {("a", "b"), ("e",)},
+    }
+    assert folders_with_cycles(arrows) == {"a": {"b", "c"}}
 
 
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
@@ -74,6 +100,11 @@ def built(*selected: str) -> set[str]:
 def test_no_cycle_between_the_modules_of_a_crate(crate: str) -> None:
     circling = set().union(*cycles(modules_used(CRATES[crate])))
     assert circling == set()
+
+
+@pytest.mark.parametrize("crate", sorted(CRATES))
+def test_no_cycle_between_the_modules_of_a_folder(crate: str) -> None:
+    assert folders_with_cycles(arrows_of(CRATES[crate])) == {}
 
 
 def test_every_crate_is_on_a_floor() -> None:
@@ -135,51 +166,79 @@ def cycles(graph: Graph) -> list[set[str]]:
     ]
 
 
+def folders_with_cycles(arrows: Mapping[Module, set[Module]]) -> Graph:
+    """By folder, its modules that use each other in a circle; a module stands for everything below it."""
+    folders: dict[Module, Graph] = {}
+    for here, targets in arrows.items():
+        for there in targets:
+            common = next((n for n, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), None)
+            if common is not None:
+                folders.setdefault(here[:common], {}).setdefault(here[common], set()).add(there[common])
+    found = {"/".join(folder): set().union(*cycles(graph)) for folder, graph in folders.items()}
+    return {folder: circling for folder, circling in found.items() if circling}
+
+
 def modules_used(crate: Path) -> Graph:
     """The top-level modules that each top-level module of a crate uses."""
-    source = crate / "src"
-    root = next(path for name in ("lib.rs", "main.rs") if (path := source / name).exists())
-    modules = {path.stem for path in source.iterdir() if path.is_dir() or path.suffix == ".rs"} - {root.stem}
-    passed_on: dict[str, str] = {}
-    root_text = production(root.read_text())
-    for statement in re.findall(r"\bpub(?:\([^)]*\))? use ([^;]*);", root_text):
-        for path in branches(statement):
-            passed_on[path[-1]] = path[1] if path[0] in ("crate", "self") else path[0]
     used: Graph = {}
-    for file in source.rglob("*.rs"):
-        parts = list(file.relative_to(source).with_suffix("").parts)
-        if "tests" in parts or parts[-1] == "bench" or (len(parts) == 1 and file != root and file.stem not in modules):
-            continue
-        if parts[-1] == "mod" or file == root:
-            parts.pop()
-        here = parts[0] if parts else ROOM_OF_THE_CRATE
-        text = production(file.read_text())
-        if file == root:
-            text = re.sub(r"\bpub(?:\([^)]*\))? use [^;]*;", "", text)
-        for path in paths(text, modules if file == root else set()):
-            target = absolute(path, parts)
-            if target is None:
-                continue
-            first = target[0] if target else ""
-            there = first if first in modules else passed_on.get(first, ROOM_OF_THE_CRATE)
-            if there not in (here, "tests") and first:
-                used.setdefault(here, set()).add(there)
+    for here, targets in arrows_of(crate).items():
+        top = here[0] if here else ROOM_OF_THE_CRATE
+        tops = {there[0] if there else ROOM_OF_THE_CRATE for there in targets} - {top}
+        if tops:
+            used.setdefault(top, set()).update(tops)
     return used
 
 
-def absolute(path: list[str], module: list[str]) -> list[str] | None:
-    """A path from the root of the crate; None for a path that stays within the module."""
-    first, *rest = path
-    if first == "crate":
-        return rest
-    if first == "self":
-        return None
-    if first != "super":
-        return path
-    above = module[:-1]
-    while rest[:1] == ["super"]:
-        above, rest = above[:-1], rest[1:]
-    return above + rest
+@functools.cache
+def arrows_of(crate: Path) -> dict[Module, set[Module]]:
+    """The modules that each module of a crate uses, each a file."""
+    source = crate / "src"
+    texts: dict[Module, str] = {}
+    for file in source.rglob("*.rs"):
+        parts = file.relative_to(source).with_suffix("").parts
+        if "tests" in parts or parts[-1] == "bench":
+            continue
+        texts[parts[:-1] if parts[-1] in ("mod", "lib", "main") else parts] = production(file.read_text())
+    imports = {module: imported(text) for module, text in texts.items()}
+    found: dict[Module, set[Module]] = {}
+    for here, text in texts.items():
+        own = re.sub(r"\bpub(?:\([^)]*\))? use [^;]*;", "", text)
+        children = {module[-1] for module in texts if module[:-1] == here and module}
+        targets = {resolve(path, here, imports) for path in paths(own, children)}
+        found[here] = {there for there in targets if there is not None and there != here}
+    return found
+
+
+def imported(text: str) -> dict[str, list[str]]:
+    """The names that a file imports or passes on, and their paths."""
+    names: dict[str, list[str]] = {}
+    for statement in re.findall(r"\buse ([^;]*);", text):
+        for path in branches(statement):
+            names[path[-2] if path[-1] == "self" and len(path) > 1 else path[-1]] = path
+        for name, other in re.findall(r"(\w+)\s+as\s+(\w+)", statement):
+            if name in names:
+                names[other] = names[name]
+    return names
+
+
+def resolve(path: list[str], module: Module, imports: Mapping[Module, Mapping[str, list[str]]]) -> Module | None:
+    """The module that defines what a path in `module` names; None for other crates."""
+    seen: set[tuple[Module, str]] = set()
+    while path:
+        first, *rest = path
+        if first in ("crate", "self", "super"):
+            module = {"crate": (), "self": module, "super": module[:-1]}[first]
+            path = rest
+        elif (*module, first) in imports:
+            module, path = (*module, first), rest
+        elif (known := imports.get(module, {}).get(first)) and known != [first] and (module, first) not in seen:
+            seen.add((module, first))
+            if known[0] not in ("crate", "self", "super") and (*module, known[0]) not in imports:
+                return None
+            path = known + rest
+        else:
+            return module
+    return module
 
 
 def paths(text: str, also: set[str]) -> Iterator[list[str]]:
@@ -222,9 +281,9 @@ def branches(text: str) -> list[list[str]]:
 
 
 def production(text: str) -> str:
-    """Rust without comments, strings and inline modules of tests."""
+    """Rust without comments, strings, inline modules of tests, and imports for the documentation."""
     text = re.sub(r'//[^\n]*|/\*.*?\*/|b?r#".*?"#|b?"(?:\\.|[^"\\])*"', " ", text, flags=re.DOTALL)
-    while match := re.search(r"#\[cfg\(test\)\]\s*(?:pub(?:\([^)]*\))?\s+)?(?:mod|fn|impl|use)\b[^;{]*", text):
+    while match := re.search(r"#\[cfg\((?:test|doc)\)\]\s*(?:pub(?:\([^)]*\))?\s+)?(?:mod|fn|impl|use)\b[^;{]*", text):
         end = match.end()
         if end < len(text) and text[end] == "{":
             depth = 0

@@ -32,7 +32,6 @@ impl<'a> Key<'a> {
         Key { hash: xxh3_128(text), text: Cow::Borrowed(text) }
     }
 
-    /// The key of the variant with this secondary key.
     pub fn variant(&self, secondary: &[u8]) -> Key<'static> {
         let mut text = Vec::with_capacity(5 + self.text.len() + secondary.len());
         text.push(0);

@@ -22,7 +22,6 @@ pub struct Request {
     pub body: Vec<u8>,
 }
 
-/// The variables of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Variables(HashMap<String, String>);
 

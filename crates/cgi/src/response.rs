@@ -15,7 +15,6 @@ pub enum HeadError {
     Status,
 }
 
-/// The head of a script's response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScriptHead<'b> {
     pub status: u16,

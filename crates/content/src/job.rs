@@ -56,7 +56,8 @@ pub enum Done {
     Loaded(Result<Option<Arc<[u8]>>, LoadError>),
 }
 
-/// What a path names, with the body if it is small and newly read, or the first chunk of a remote object.
+/// The outcome of opening a path: a document, with its body if that is small and newly read, or with the first chunk of a
+/// remote object.
 #[derive(Clone, Debug)]
 pub enum Opened {
     Document(Arc<Document>, Option<Arc<[u8]>>),

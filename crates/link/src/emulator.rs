@@ -15,10 +15,10 @@ use sojourn_queueing::distribution::RandomVariable;
 use sojourn_queueing::random::Random;
 
 use crate::carrier::{Carrier, Link};
+use crate::epoll::Readiness;
 use crate::line::{Direction, Draws, Line, Passage};
 use crate::namespace::Namespace;
 use crate::network::Network;
-use crate::readiness::Readiness;
 use crate::report::{DirectionReport, Report, Shaper};
 use crate::tun::{PACKET_BYTES_MAX, Tun};
 

@@ -15,13 +15,13 @@
 pub mod carrier;
 pub mod command;
 pub mod emulator;
+mod epoll;
 pub mod iproute;
 pub mod line;
 pub mod loss;
 pub mod namespace;
 mod netlink;
 pub mod network;
-mod readiness;
 mod report;
 pub mod shaped;
 pub mod tc;

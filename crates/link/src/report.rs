@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::Summary;
 
-/// What carried the packets.
+/// The implementation that carried the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Shaper {
@@ -19,7 +19,7 @@ pub enum Shaper {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "LinkReport")]
 pub struct Report {
-    /// What carried the packets; figures that it cannot report are null.
+    /// The implementation; figures that it cannot report are null.
     pub shaper: Shaper,
     pub server_address: Ipv4Addr,
     /// The first client's address; the others follow it.

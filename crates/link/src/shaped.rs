@@ -10,11 +10,11 @@ use sojourn_measure::{Nanos, clock};
 use sojourn_queueing::distribution::RandomVariable;
 
 use crate::carrier::{Carrier, Link};
+use crate::epoll::Readiness;
 use crate::iproute::{self, ShapingError};
 use crate::line::Line;
 use crate::namespace::Namespace;
 use crate::netlink::{self, Netlink};
-use crate::readiness::Readiness;
 use crate::report::{DirectionReport, Report, Shaper};
 use crate::tc::{self, Counts, Discipline};
 

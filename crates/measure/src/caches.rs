@@ -15,7 +15,6 @@ pub struct Cache {
     /// `Data`, `Instruction` or `Unified`.
     pub kind: String,
     pub size_bytes: u64,
-    /// The cache line.
     pub line_bytes: u64,
     /// The cores that share it, in the kernel's format. Other virtual machines on the same cache are not included.
     pub shared_by: String,

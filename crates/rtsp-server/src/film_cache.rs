@@ -64,7 +64,6 @@ pub enum Outcome {
 pub struct Chunk {
     /// The document's ID.
     pub document: u64,
-    /// The chunk's number in it.
     pub number: u64,
 }
 

@@ -88,7 +88,6 @@ impl Hosts {
         name.and_then(|name| self.named(name)).or(self.default_host())
     }
 
-    /// The error page of `host` for `status`.
     pub fn error_page(&self, host: HostId, status: Status) -> Option<&SitePath<'static>> {
         let errors = &self.pages[usize::from(host.0)].errors;
         errors.iter().find(|(of, _)| *of == status).map(|(_, path)| path)

@@ -6,7 +6,6 @@ pub mod fixture;
 pub mod object_store;
 mod pages;
 mod pipe;
-pub mod requests;
 pub mod rich_fixture;
 pub mod script;
 pub mod smuggling;

@@ -5,7 +5,6 @@
 
 pub mod arrivals;
 pub mod characterise;
-mod draw;
 pub mod import;
 mod limits;
 pub mod request_times;
@@ -14,4 +13,5 @@ pub mod sorting;
 pub mod synthesis;
 pub mod trace;
 pub mod trace_file;
+mod variates;
 pub mod web99;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use sojourn_http::request::{Parsed, Parser};
-use sojourn_server::handler::forward_proxy::{
+use sojourn_server::handler::destination::{
     LOOPBACK, Network, Origin, Ports, Refusal, Resolver, Rules, is_public,
 };
 use sojourn_server::handler::reverse_proxy::{Scheme, UpstreamUrl};

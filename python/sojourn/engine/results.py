@@ -63,7 +63,6 @@ class Cache(Record):
     """`Data`, `Instruction` or `Unified`."""
     size_bytes: int
     line_bytes: int
-    """The cache line."""
     shared_by: str
     """The cores that share it, in the kernel's format. Other virtual machines on the same cache are not included."""
 
@@ -149,7 +148,6 @@ class Command(Record):
     usage: str
     """The arguments after the command's name."""
     example: str
-    """One example."""
     details: str
     """The text below the options in `--help-all`: more examples, exit codes."""
     arguments: list[Option] = Field(default_factory=list)
@@ -317,7 +315,7 @@ class LinkReport(Record):
     """The result of running a link."""
 
     shaper: Shaper
-    """What carried the packets; figures that it cannot report are null."""
+    """The implementation; figures that it cannot report are null."""
     server_address: str
     client_address: str
     """The first client's address; the others follow it."""

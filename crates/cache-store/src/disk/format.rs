@@ -55,7 +55,6 @@ pub struct Header {
 pub struct Damaged(pub &'static str);
 
 impl Header {
-    /// The slot capacity for this metadata.
     pub fn slot_capacity_for(metadata: &[u8]) -> usize {
         (metadata.len() + SLOT_SLACK_BYTES).next_multiple_of(SLOT_SLACK_BYTES)
     }

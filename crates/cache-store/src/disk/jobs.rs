@@ -9,9 +9,8 @@ use super::directory::FANOUT;
 use super::open::{DiskLookup, OpenedFile};
 use super::read::ChunkRead;
 use super::write::Writer;
-use super::{Disk, lock};
+use super::{Disk, Work, lock};
 use crate::key::Key;
-use crate::object::Object;
 use crate::variants::Variants;
 
 /// The most queued jobs; above it objects are not written, and lookups miss.
@@ -21,15 +20,6 @@ pub const DISK_JOBS_MAX: usize = 16 * 1024;
 pub struct DiskJob {
     disk: Arc<Disk>,
     work: Work,
-}
-
-pub(super) enum Work {
-    Open(Arc<DiskLookup>),
-    Read(Arc<ChunkRead>),
-    Write(Arc<Writer>),
-    Freshen(Arc<Object>),
-    Remove(Key<'static>),
-    Scan(u32),
 }
 
 impl DiskJob {

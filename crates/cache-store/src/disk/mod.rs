@@ -26,11 +26,10 @@ use crate::object::Object;
 use crate::replacement;
 use directory::Directory;
 use index::Index;
-use jobs::Work;
 pub use jobs::{DISK_JOBS_MAX, DiskJob};
 pub use open::DiskLookup;
 use open::OpenedFile;
-use read::ChunkReads;
+use read::{ChunkRead, ChunkReads};
 use write::{Source, Writer};
 
 /// The most bytes of complete bodies that wait for the disk, outside the memory budget; above it bodies are not
@@ -71,6 +70,16 @@ pub(super) struct Disk {
     naming: Mutex<()>,
     waiting_bytes: AtomicU64,
     counters: Counters,
+}
+
+/// What a [`DiskJob`] does.
+enum Work {
+    Open(Arc<DiskLookup>),
+    Read(Arc<ChunkRead>),
+    Write(Arc<Writer>),
+    Freshen(Arc<Object>),
+    Remove(Key<'static>),
+    Scan(u32),
 }
 
 #[derive(Default)]

@@ -70,7 +70,6 @@ pub fn site() -> (tempfile::TempDir, Arc<dyn Origin>) {
     (root, origin)
 }
 
-/// Opens `target` and returns its document.
 pub fn opened(helpers: &mut Helpers, target: &str) -> Arc<Document> {
     helpers.submit(0, open(target)).unwrap();
     match collect(helpers, 1).pop() {

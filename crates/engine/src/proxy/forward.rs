@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustls::ClientConfig;
 use sojourn_server::UpstreamLimits;
-use sojourn_server::handler::forward_proxy::{
+use sojourn_server::handler::destination::{
     LOOPBACK, Network, NetworkError, PORTS, Ports, PortsError, Resolver, Rules, TUNNEL_PORTS,
 };
 

@@ -12,13 +12,13 @@ use sojourn_server::sandbox::{Connections, Needs, RESOLVER};
 use sojourn_server::{Architecture, CacheScope, Scoreboard, Site, architecture, memory, metrics};
 use toml::Value;
 
+use crate::serve::applications::draw_pseudonym;
 use crate::serve::binary_upgrade::{Handover, Inheritance, Offer};
 use crate::serve::config::expand;
 use crate::serve::launcher::Launcher;
 use crate::serve::origin::add_bucket;
 use crate::serve::print::print;
 use crate::serve::privileges::Identity;
-use crate::serve::pseudonym;
 use crate::serve::sandbox::{add_upstreams, directory_of};
 use crate::serve::site::{descriptors, usable_descriptors};
 use crate::serve::{pin, serve};
@@ -63,7 +63,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     let listeners = options.listening.listeners(&options.tls, &mut inheritance)?;
     site.tls = options.tls.tls_of(&listeners.listeners, None)?;
     let admin = options.listening.admin_listener(&mut inheritance)?;
-    let offer = Offer::new(&listeners, admin)?;
+    let offer = Offer::new(&listeners.listeners, listeners.are_passed, admin)?;
     // All sockets of a port must belong to one user, so they are opened before the user changes.
     let listeners = architecture.listeners(listeners.listeners, site.workers)?;
     if let Some(user) = &options.process.user {
@@ -154,7 +154,7 @@ impl Options {
             hosts,
             forward,
             cache: None,
-            pseudonym: self.pseudonym.clone().map_or_else(pseudonym::draw, Ok)?,
+            pseudonym: self.pseudonym.clone().map_or_else(draw_pseudonym, Ok)?,
         };
         Ok((site, proxy))
     }

@@ -19,7 +19,9 @@ use super::application_socket::ApplicationSocket;
 use super::options::Options;
 use super::options::route::{RouteValue, Target};
 use super::options::routes::Command;
-use super::pseudonym;
+
+/// Bytes of the random part of a proxy's name.
+const PSEUDONYM_BYTES: usize = 4;
 
 /// The application that this server runs.
 #[derive(Debug)]
@@ -94,7 +96,7 @@ impl Options {
         let proxy = if services.is_empty() {
             None
         } else {
-            let pseudonym = pseudonym::draw()?;
+            let pseudonym = draw_pseudonym()?;
             Some(Arc::new(Proxy { upstreams, hosts: services, forward: None, pseudonym, cache: None }))
         };
         let health_check = self.upstreams.health_check();
@@ -253,4 +255,12 @@ fn local(name: &str, protocol: Protocol, state: UpstreamState) -> Upstream {
         weight: 1,
         idle_max: None,
     }
+}
+
+/// A name for Via that no other proxy on a request's path has.
+pub fn draw_pseudonym() -> anyhow::Result<String> {
+    let mut random = [0; PSEUDONYM_BYTES];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+        .map_err(|error| anyhow!("cannot generate a name for Via: {error}\nhint: choose one with --via"))?;
+    Ok(format!("sojourn-{:08x}", u32::from_ne_bytes(random)))
 }

@@ -21,7 +21,6 @@ use sojourn_server::connection::Transport;
 use sojourn_server::{Listener, Requests, Stop, listening_sockets, stderr};
 
 use super::launcher::{CANNOT_EXECUTE, Launched, Launcher, VARIABLE};
-use super::listener::Listeners;
 
 /// The signals for an upgrade: SIGUSR2 for a new binary as in nginx, SIGHUP for a new configuration.
 pub const SUCCEED: &[libc::c_int] = &[libc::SIGUSR2, libc::SIGHUP];
@@ -59,13 +58,16 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Those of a server that listens so.
+    /// The sockets of a server with these listeners, which `are_passed` if a service manager opened them.
     ///
     /// # Errors
     /// If a socket does not say where it listens.
-    pub fn new(listening: &Listeners, admin: Option<TcpListener>) -> anyhow::Result<Offer> {
-        let transports = transports(&listening.listeners)?;
-        Ok(Offer { sockets_are_passed: listening.are_passed, transports, admin })
+    pub fn new(
+        listeners: &[Listener],
+        are_passed: bool,
+        admin: Option<TcpListener>,
+    ) -> anyhow::Result<Offer> {
+        Ok(Offer { sockets_are_passed: are_passed, transports: transports(listeners)?, admin })
     }
 }
 

@@ -15,7 +15,7 @@ use sojourn_server::{
 use toml::Value;
 
 mod application_socket;
-mod applications;
+pub mod applications;
 pub mod binary_upgrade;
 pub mod config;
 pub mod launcher;
@@ -25,7 +25,6 @@ pub mod origin;
 pub mod print;
 pub mod privileges;
 mod program;
-pub mod pseudonym;
 pub mod sandbox;
 pub mod site;
 pub mod stdio;
@@ -64,7 +63,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     let listeners = options.listening.listeners(&options.tls, &mut inheritance)?;
     site.tls = options.tls.tls_of(&listeners.listeners, options.tickets)?;
     let admin = options.listening.admin_listener(&mut inheritance)?;
-    let offer = Offer::new(&listeners, admin)?;
+    let offer = Offer::new(&listeners.listeners, listeners.are_passed, admin)?;
     // All sockets of a port must belong to one user, so they are opened before the user changes.
     let listeners = architecture.listeners(listeners.listeners, site.workers)?;
     if let Some(user) = &options.process.user {

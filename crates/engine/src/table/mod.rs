@@ -1,17 +1,17 @@
 //! Every command with its options, as data read from the parser: it feeds the help, `describe --json`, and through that
 //! the reference page, completions and manual pages.
 //!
-//! Only two things are not written where an option is declared: which options `--help` shows (`essential`), and the
+//! Only two things are not written where an option is declared: which options `--help` shows (`short_help`), and the
 //! units of value types (`value`).
 
 use clap::{Arg, ArgAction, Command};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-mod essential;
+mod short_help;
 mod value;
 
-use essential::is_essential;
+use short_help::is_essential;
 use value::{kind, range};
 
 /// A subcommand of the engine.
@@ -25,7 +25,6 @@ pub struct CommandRow {
     pub description: String,
     /// The arguments after the command's name.
     pub usage: String,
-    /// One example.
     pub example: String,
     /// The text below the options in `--help-all`: more examples, exit codes.
     pub details: String,
@@ -71,7 +70,6 @@ pub struct Choice {
     pub help: Option<String>,
 }
 
-/// The kind of an option's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "OptionKind")]
@@ -189,7 +187,7 @@ fn default_in_words(help: &str) -> (String, Option<String>) {
 mod tests {
     use clap::CommandFactory;
 
-    use super::essential::ESSENTIAL;
+    use super::short_help::ESSENTIAL;
     use super::*;
     use crate::Arguments;
 

@@ -16,7 +16,7 @@ const STREAMS_MAX_UNSAID: u32 = 100;
 /// The payload of the PING behind the announcement of an end.
 const LAST_PING: [u8; 8] = *b"farewell";
 
-/// What this side allows the other.
+/// The limits that this side sets for its peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Streams that are open at once (SETTINGS_MAX_CONCURRENT_STREAMS).
@@ -33,7 +33,7 @@ pub struct Limits {
     pub output_bytes_max: usize,
 }
 
-/// What the peer has sent.
+/// A message of the peer, or a change of a stream or the connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'i> {
     /// The client's preface is complete.
@@ -86,9 +86,9 @@ pub struct Connection {
     pub(super) encoder: Encoder,
     pub(super) streams: Streams,
     pub(super) peer: Peer,
-    /// What this side may send, over all streams.
+    /// The send window of the connection.
     pub(super) send_window: i64,
-    /// What the peer may send, and what it has sent since its window was last enlarged.
+    /// The receive window of the connection, and the bytes consumed since it was last enlarged.
     receive_window: i64,
     consumed: u32,
     pub(super) output: Vec<u8>,
@@ -96,7 +96,7 @@ pub struct Connection {
     is_over: bool,
 }
 
-/// What the peer allows.
+/// The peer's settings, as far as they limit this side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer {
     pub streams_max: u32,

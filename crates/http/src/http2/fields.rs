@@ -5,13 +5,71 @@
 
 use std::ops::Range;
 
+use memchr::memchr;
+
 use super::hpack::{ENTRY_OVERHEAD_BYTES, Field};
 use super::priority::Priority;
 use crate::token::{decimal, is_text, is_token};
 
+/// Names up to this length are converted to lower case without an allocation.
+const NAME_BYTES_USUAL: usize = 64;
+
 /// Connection-specific fields of HTTP/1 (RFC 9113, 8.2.2).
-pub fn is_of_connection(name: &[u8]) -> bool {
+fn is_of_connection(name: &[u8]) -> bool {
     matches!(name, b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade")
+}
+
+/// Checks the fields of HTTP/1 in `section`. Returns the Content-Length; `None` if a field is malformed, or the body has
+/// a transfer coding.
+pub fn checked_fields(section: &[u8]) -> Option<Option<u64>> {
+    let mut content_length = None;
+    for line in lines(section) {
+        let (name, value) = line?;
+        let is_sound =
+            !name.is_empty() && name.iter().copied().all(is_token) && value.iter().copied().all(is_text);
+        if !is_sound || name.eq_ignore_ascii_case(b"transfer-encoding") {
+            return None;
+        }
+        if name.eq_ignore_ascii_case(b"content-length") {
+            content_length = Some(decimal(value)?);
+        }
+    }
+    Some(content_length)
+}
+
+/// Calls `take` with the fields of HTTP/1 in `section`, which have been checked, but for those of the connection. Names
+/// are in lower case.
+pub fn for_each_field(section: &[u8], mut take: impl FnMut(&[u8], &[u8])) {
+    for (name, value) in lines(section).flatten() {
+        let (mut usual, long);
+        let lower: &[u8] = if name.len() <= NAME_BYTES_USUAL {
+            usual = [0; NAME_BYTES_USUAL];
+            usual[..name.len()].copy_from_slice(name);
+            usual[..name.len()].make_ascii_lowercase();
+            &usual[..name.len()]
+        } else {
+            long = name.to_ascii_lowercase();
+            &long
+        };
+        // RFC 9113, 8.2.2 and 8.3.1; responses have no Host.
+        if !is_of_connection(lower) && lower != b"host" {
+            take(lower, value);
+        }
+    }
+}
+
+/// The names and values of field lines; `None` for a line that has no name.
+pub fn lines(mut section: &[u8]) -> impl Iterator<Item = Option<(&[u8], &[u8])>> {
+    std::iter::from_fn(move || {
+        if section.is_empty() {
+            return None;
+        }
+        let end = memchr(b'\n', section).unwrap_or(section.len());
+        let line = &section[..end];
+        section = section.get(end + 1..).unwrap_or_default();
+        let colon = memchr(b':', line);
+        Some(colon.map(|colon| (&line[..colon], line[colon + 1..].trim_ascii())))
+    })
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +80,6 @@ pub enum Kind {
     Trailers,
 }
 
-/// One section of fields.
 #[derive(Debug, Default)]
 pub struct Section {
     kind: Kind,

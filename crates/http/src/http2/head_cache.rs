@@ -4,8 +4,8 @@
 //! are found by their text, whoever wrote it. What is kept is valid over every connection: an event loop has one cache
 //! for all of its own.
 
+use super::fields::{checked_fields, for_each_field};
 use super::hpack::Prepared;
-use super::sending::{checked_fields, for_each_field};
 
 const SETS: usize = 256;
 

@@ -6,14 +6,14 @@ use memchr::memchr;
 use memchr::memmem::Finder;
 
 use super::connection::{Connection, Role};
-use super::fields::is_of_connection;
+use super::fields::{checked_fields, for_each_field, lines};
 use super::frame::{self, FrameHead, HEAD_BYTES, append};
 use super::head_cache::HeadCache;
 use super::hpack::Encoder;
 use super::priority::Priority;
 use super::streams::{Closed, Stream};
 use super::{ErrorCode, WINDOW_BYTES_MAX};
-use crate::token::{decimal, is_text, is_token};
+use crate::token::{decimal, is_token};
 
 /// Larger frames are not sent, even if the peer would receive them: other streams wait meanwhile.
 const SENT_FRAME_BYTES_MAX: usize = 64 * 1024;
@@ -23,9 +23,6 @@ static EMPTY_LINE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\r
 
 /// Date is looked for in so many lines: Server precedes it.
 const DATE_LINE_MAX: usize = 2;
-
-/// Names up to this length are converted to lower case without an allocation.
-const NAME_BYTES_USUAL: usize = 64;
 
 /// The head of a response that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +104,6 @@ impl Connection {
         FrameHead { length, kind: frame::DATA, flags, stream }.bytes()
     }
 
-    /// Resets a stream.
     pub fn reset(&mut self, stream: u32, code: ErrorCode) {
         if self.is_live(stream) {
             self.streams.end(stream, Closed::Rejected);
@@ -239,48 +235,9 @@ impl Connection {
     }
 }
 
-/// Checks the fields of HTTP/1 in `section`. Returns the Content-Length; `None` if a field is malformed, or the body has
-/// a transfer coding.
-pub(super) fn checked_fields(section: &[u8]) -> Option<Option<u64>> {
-    let mut content_length = None;
-    for line in lines(section) {
-        let (name, value) = line?;
-        let is_sound =
-            !name.is_empty() && name.iter().copied().all(is_token) && value.iter().copied().all(is_text);
-        if !is_sound || name.eq_ignore_ascii_case(b"transfer-encoding") {
-            return None;
-        }
-        if name.eq_ignore_ascii_case(b"content-length") {
-            content_length = Some(decimal(value)?);
-        }
-    }
-    Some(content_length)
-}
-
 /// Encodes the fields of HTTP/1 in `section`, which have been checked.
 fn append_fields(encoder: &mut Encoder, block: &mut Vec<u8>, section: &[u8]) {
     for_each_field(section, |name, value| encoder.field(block, name, value));
-}
-
-/// Calls `take` with the fields of HTTP/1 in `section`, which have been checked, but for those of the connection. Names
-/// are in lower case.
-pub(super) fn for_each_field(section: &[u8], mut take: impl FnMut(&[u8], &[u8])) {
-    for (name, value) in lines(section).flatten() {
-        let (mut usual, long);
-        let lower: &[u8] = if name.len() <= NAME_BYTES_USUAL {
-            usual = [0; NAME_BYTES_USUAL];
-            usual[..name.len()].copy_from_slice(name);
-            usual[..name.len()].make_ascii_lowercase();
-            &usual[..name.len()]
-        } else {
-            long = name.to_ascii_lowercase();
-            &long
-        };
-        // RFC 9113, 8.2.2 and 8.3.1; responses have no Host.
-        if !is_of_connection(lower) && lower != b"host" {
-            take(lower, value);
-        }
-    }
 }
 
 /// The lines up to Date, and those behind it, which come again in other responses. Date is looked for where our heads
@@ -296,18 +253,4 @@ fn split_behind_date(section: &[u8]) -> (&[u8], &[u8]) {
         }
     }
     (&[], section)
-}
-
-/// The names and values of field lines; `None` for a line that has no name.
-fn lines(mut section: &[u8]) -> impl Iterator<Item = Option<(&[u8], &[u8])>> {
-    std::iter::from_fn(move || {
-        if section.is_empty() {
-            return None;
-        }
-        let end = memchr(b'\n', section).unwrap_or(section.len());
-        let line = &section[..end];
-        section = section.get(end + 1..).unwrap_or_default();
-        let colon = memchr(b':', line);
-        Some(colon.map(|colon| (&line[..colon], line[colon + 1..].trim_ascii())))
-    })
 }

@@ -19,9 +19,9 @@ pub struct Stream {
     pub is_received: bool,
     /// This side has ended its message.
     pub is_sent: bool,
-    /// What this side may send.
+    /// Bytes of DATA that this side may send; negative if the peer has shrunk it since.
     pub send_window: i64,
-    /// What the peer may send.
+    /// Bytes of DATA that the peer may send.
     pub receive_window: i64,
     /// Received bytes that are consumed, but not given back to the peer's window.
     pub consumed: u32,

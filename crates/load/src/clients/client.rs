@@ -4,14 +4,14 @@
 //! request that waits for its time or for a connection. Requests that have been sent belong to the connection.
 
 use crate::{
-    clients::{http2::Place, run::Run},
+    clients::{Run, http2::Place},
     http::{cause::Cause, connection::State},
     plan::{
         scenario::user::User,
         visitor::Visitor,
         workload::{DueRequest, VisitState},
     },
-    statistics::recorder::PendingRequest,
+    statistics::step::PendingRequest,
 };
 use sojourn_measure::{Nanos, clock};
 

@@ -13,8 +13,8 @@ use sojourn_measure::{Nanos, clock};
 
 use crate::{
     clients::{
+        Run,
         progress::{Progress, Ticker},
-        run::Run,
     },
     plan::{StopRule, Waiting},
     runtime::{RunError, epoll as readiness, timestamps},

@@ -19,8 +19,8 @@ use sojourn_measure::{Nanos, clock};
 
 use crate::{
     clients::{
+        Run,
         connection::{ARRIVALS, ENDED, event_data},
-        run::Run,
     },
     http::{
         cause::{self, Cause},
@@ -30,7 +30,7 @@ use crate::{
     },
     plan::scenario::{BODY_KEPT_BYTES_MAX, user::Next as Judged},
     runtime::{connector, receive},
-    statistics::recorder::{Exchange, PendingRequest},
+    statistics::step::{Exchange, PendingRequest},
 };
 
 /// Marks a shared connection's key in the data of an event.
@@ -38,7 +38,6 @@ pub(crate) const SHARED: usize = 1 << 31;
 /// Reads of one connection before others are read.
 const READS_MAX: usize = 16;
 
-/// The connections that clients share.
 #[derive(Default)]
 pub(crate) struct SharedConnections {
     connections: Slab<Shared>,
@@ -88,7 +87,6 @@ impl SharedConnections {
         self.connections.get_mut(key).filter(|shared| shared.serial == serial)
     }
 
-    /// The exchanges under way.
     pub(crate) fn under_way(&self) -> impl Iterator<Item = &Exchange> {
         self.connections.iter().flat_map(|(_, shared)| shared.under_way.values().map(|one| &one.exchange))
     }
@@ -454,7 +452,6 @@ impl Run<'_> {
         }
     }
 
-    /// A response is complete.
     fn complete_shared(&mut self, place: Place, stream: usize, response: &Response, at: Nanos) {
         let Some(shared) = self.shared.live(place) else { return };
         let Some(UnderWay { owner, exchange, mut reader }) = shared.under_way.remove(&stream) else { return };

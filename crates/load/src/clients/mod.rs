@@ -1,4 +1,7 @@
-//! A run of HTTP clients: the event loop, the table of clients and connections, and their behaviour.
+//! A run of HTTP clients from its plan to its outcome, and its state.
+//!
+//! One thread with one epoll descriptor. The loop is in `event_loop`, periodic work in `progress`; clients and
+//! connections are in `client` and `connection`.
 
 mod client;
 mod connection;
@@ -6,10 +9,279 @@ mod event_loop;
 mod http2;
 mod measurement;
 mod progress;
-mod run;
 mod table;
 mod users;
 mod wakeups;
 
+use std::{
+    num::NonZeroU64,
+    sync::{Arc, atomic::AtomicBool},
+    time::SystemTime,
+};
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::thread::set_current_timer_slack;
+use sojourn_measure::{Nanos, Reading, clock, limits};
+
+use crate::{
+    clients::{
+        connection::Opener, http2::SharedConnections, measurement::Measurement, table::ClientTable,
+        users::Users, wakeups::Wakeups,
+    },
+    plan::{
+        Arrivals, Connections, Limits, Plan, Requests, StopRule, Think, Transport, Waiting,
+        catalogue::Catalogue,
+        schedule::Schedule,
+        workload::{Quota, Workload},
+    },
+    runtime::{
+        RunError,
+        batching::Batching,
+        connector::{ConnectOptions, Connector},
+    },
+    statistics::{
+        intervals::Intervals,
+        observer::{Observer, keeps_windows},
+        outcome::{Outcome, Stopped},
+        recorder::Recorder,
+        report::UsersReport,
+        snapshot::StepSnapshots,
+    },
+};
+
 pub use progress::Progress;
-pub use run::run;
+
+/// The descriptor limit asked for: a quarter of a million connections.
+const DESCRIPTORS_WANTED: u64 = 262_144;
+/// The rate at which closed-loop clients connect at most, so that the server's accept queue does not overflow.
+const CONNECTS_PER_SECOND_MAX: f64 = 20_000.0;
+/// Bytes per read: the head and all of a small body.
+const BUFFER_BYTES: usize = 16 * 1024;
+
+/// Runs the plan until it ends, `interrupted` is set, or the server is gone.
+pub fn run(
+    plan: Plan<'_>,
+    interrupted: &AtomicBool,
+    progress: Option<&mut dyn FnMut(&Progress)>,
+) -> Result<Outcome, RunError> {
+    let descriptors = limits::raise_descriptors(DESCRIPTORS_WANTED);
+    // Sleep with nanosecond precision. Some sandboxes forbid that; the default of 50 µs stays then.
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
+    let mut run = Run::new(plan, descriptors, progress.is_some())?;
+    let stopped_because = run.run_until_stopped(interrupted, progress)?;
+    Ok(run.outcome(stopped_because))
+}
+
+/// The state of a run, grouped by what changes it: the event loop writes `wakeups` and `draining`, clients and
+/// connections write `table` and `opener`, the clock writes `measurement`; all report to the recorder.
+pub(crate) struct Run<'a> {
+    pub(crate) settings: Settings,
+    pub(crate) workload: Workload<'a>,
+    pub(crate) users: Option<Users>,
+    /// The requests, and what is known about their responses.
+    pub(crate) catalogue: Catalogue,
+    pub(crate) table: ClientTable,
+    /// Connections of HTTP/2.
+    pub(crate) shared: SharedConnections,
+    pub(crate) opener: Opener,
+    pub(crate) wakeups: Wakeups,
+    pub(crate) recorder: Recorder,
+    pub(crate) measurement: Measurement,
+    /// When draining started: no new requests are sent, and those in flight may end.
+    pub(crate) draining: Option<Nanos>,
+    pub(crate) buffer: Box<[u8; BUFFER_BYTES]>,
+    /// The last request that a visitor made.
+    pub(crate) visitor_request: Vec<u8>,
+}
+
+/// The constant parts of the plan.
+pub(crate) struct Settings {
+    pub(crate) connections: Connections,
+    /// True if connections are kept for the next client after a visit.
+    pub(crate) parks: bool,
+    /// The most clients at a time.
+    pub(crate) under_way_max: usize,
+    pub(crate) transport: Transport,
+    quota: Quota,
+    pub(crate) think: Think,
+    pub(crate) origin: Nanos,
+    started_at: SystemTime,
+    pub(crate) closed_clients: Option<u32>,
+    pub(crate) schedule: Schedule,
+    pub(crate) stop: StopRule,
+    pub(crate) limits: Limits,
+    pub(crate) waiting: Waiting,
+}
+
+impl Settings {
+    /// The step whose measured part contains a time.
+    pub(crate) fn step_of(&self, time: Nanos) -> Option<usize> {
+        if time < self.origin { None } else { self.schedule.measured_step_at(time - self.origin) }
+    }
+}
+
+impl<'a> Run<'a> {
+    fn new(plan: Plan<'a>, descriptors: u64, has_progress: bool) -> Result<Run<'a>, RunError> {
+        let (closed_clients, under_way_max) = match plan.arrivals {
+            Arrivals::Closed { clients } => (Some(clients), usize::MAX),
+            Arrivals::Open { under_way_max, .. } => (None, under_way_max as usize),
+            Arrivals::Logged(_) => (None, usize::MAX),
+        };
+        let settle = plan.schedule.steps().first().map_or(Nanos::ZERO, |step| step.settle);
+        let at_least = Nanos::from_seconds(f64::from(closed_clients.unwrap_or(0)) / CONNECTS_PER_SECOND_MAX);
+        let ramp = plan.transport.ramp.unwrap_or(Nanos(settle.0 / 2)).max(at_least);
+        let quota = match plan.stop {
+            StopRule::Requests(requests) => Quota { requests, ..Quota::UNLIMITED },
+            StopRule::Visits(visits) => Quota { visits, ..Quota::UNLIMITED },
+            StopRule::ScheduleEnd | StopRule::Answered | StopRule::Failing => Quota::UNLIMITED,
+        };
+        // Separate streams, so that requests do not depend on how connections are used.
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
+        // A closed loop waits for its responses: delaying them would lower the load.
+        let batching = Batching::new(match (plan.waiting, closed_clients) {
+            (Waiting::Sleep { timer_slack }, None) => timer_slack,
+            _ => Nanos::ZERO,
+        });
+        let mut transport = plan.transport;
+        // A response that waits for the next loop iteration must not count as late.
+        transport.timestamps |= batching.are_limited();
+        let users = match &plan.requests {
+            Requests::Scenario(scenario) => Some(Users::new(Arc::clone(scenario), random.random())),
+            _ => None,
+        };
+        let (origin, started_at) = (clock::now(), SystemTime::now());
+        let workload = Workload::new(
+            plan.arrivals,
+            plan.requests,
+            plan.think,
+            transport.pipeline,
+            quota,
+            (origin, ramp),
+            plan.seed,
+        );
+        let reused = plan.connections != Connections::Close;
+        let steps = plan.schedule.steps().len();
+        let connector = Connector::new(
+            plan.target.address,
+            reused || plan.tls.is_some(),
+            descriptors,
+            &ConnectOptions {
+                sources: &transport.sources,
+                read_bytes_per_second: transport.read_bytes_per_second,
+                timestamps: transport.timestamps,
+            },
+        );
+        Ok(Run {
+            settings: Settings {
+                connections: plan.connections,
+                parks: reused && (workload.visits_share_connections() || workload.users_stay()),
+                under_way_max,
+                transport,
+                quota,
+                think: plan.think,
+                origin,
+                started_at,
+                closed_clients,
+                schedule: plan.schedule,
+                stop: plan.stop,
+                limits: plan.limits,
+                waiting: plan.waiting,
+            },
+            workload,
+            users,
+            catalogue: plan.catalogue,
+            table: ClientTable::default(),
+            shared: SharedConnections::default(),
+            opener: Opener {
+                connector,
+                tls: plan.tls,
+                random: Xoshiro256PlusPlus::seed_from_u64(random.random()),
+                refused_since: None,
+            },
+            wakeups: Wakeups::new(batching, origin)?,
+            recorder: Recorder::new(
+                steps,
+                has_progress || plan.observe.timeline,
+                keeps_windows(&plan.observe),
+            ),
+            measurement: Measurement {
+                observer: Observer::new(&plan.observe, plan.waiting, steps, origin, started_at),
+                intervals: plan.observe.interval.map(|length| Intervals::new(steps, length)),
+                steps: vec![StepSnapshots::default(); steps],
+            },
+            draining: None,
+            buffer: Box::new([0; BUFFER_BYTES]),
+            visitor_request: Vec::new(),
+        })
+    }
+
+    /// The completed share of the run, by time or by the remaining requests.
+    pub(crate) fn fraction(&self, now: Nanos) -> f64 {
+        let by_clock = (now - self.settings.origin).seconds() / self.settings.schedule.end().seconds();
+        by_clock.max(self.workload.used(self.settings.quota)).min(1.0)
+    }
+
+    /// Counts the unanswered requests and returns the outcome.
+    fn outcome(mut self, stopped: Stopped) -> Outcome {
+        let end = self.draining.unwrap_or_else(clock::now);
+        let unanswered: Vec<usize> = self.table.clients.iter().map(|(key, _)| key).collect();
+        for key in unanswered {
+            if let Some(waiting) = self.table.clients[key].pending.filter(|pending| pending.intended < end) {
+                self.recorder.leave_unfinished(&waiting);
+            }
+            self.count_held_up(key, end);
+        }
+        // Arrivals that were due but not started by a late generator are part of the load, too.
+        while let Some(due) = self.workload.next_start().filter(|&due| due < end) {
+            if let Some(step) = self.settings.step_of(due) {
+                self.recorder.steps[step].unfinished += 1;
+            }
+            self.workload.skip();
+        }
+        for (_, connection) in &self.table.connections {
+            for exchange in connection.under_way() {
+                self.recorder.leave_unfinished(&exchange.pending);
+            }
+        }
+        for exchange in self.shared.under_way() {
+            self.recorder.leave_unfinished(&exchange.pending);
+        }
+        let under_way = self.table.clients.iter().filter_map(|(_, client)| client.user.as_deref());
+        let kept_users = self.users.as_ref().map(|users| users.kept(under_way)).unwrap_or_default();
+        let stamped = self.recorder.steps.iter().any(|record| record.receive_lag.count() > 0);
+        self.measurement.finish(&mut self.recorder, self.settings.origin);
+        let (timeline, windows) = self.measurement.observer.into_records();
+        Outcome {
+            stopped,
+            started_at: self.settings.started_at,
+            closed_clients: self.settings.closed_clients,
+            mean_think: self.workload.mean_think(),
+            mix_check: self.workload.mix_check(),
+            think: self.settings.think,
+            origin: self.settings.origin,
+            schedule: self.settings.schedule,
+            names: self.catalogue.names().to_vec(),
+            users: self.users.map(|users| UsersReport {
+                users: users.count,
+                rows: users.scenario.rows(),
+                new: users.scenario.is_user_new(),
+            }),
+            kept_users,
+            recorder: self.recorder,
+            snapshots: self.measurement.steps,
+            timeline,
+            windows,
+            timestamps: if !self.settings.transport.timestamps {
+                Reading::unavailable("kernel timestamps were not requested (--timestamps)")
+            } else if stamped {
+                Reading::Value(())
+            } else {
+                Reading::unavailable("the kernel gave no timestamps for received data")
+            },
+            intervals: self.measurement.intervals,
+            timer_slack: self.wakeups.batching.slack(),
+            limits: self.settings.limits,
+        }
+    }
+}

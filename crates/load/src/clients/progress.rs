@@ -3,11 +3,11 @@
 use sojourn_measure::{Histogram, Nanos, Summary, clock};
 
 use crate::{
-    clients::{connection::Connection, run::Run},
+    clients::{Run, connection::Connection},
     http::{cause::Cause, connection::State},
     plan::StopRule,
     statistics::{
-        checks::StepEvidence, measured_interval::MeasuredInterval, observer::TICK, recorder::Totals,
+        checks::StepEvidence, measured_interval::MeasuredInterval, snapshot::Totals, timeline::TICK,
     },
 };
 

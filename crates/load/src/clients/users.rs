@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc, time::SystemTime};
 use sojourn_measure::Nanos;
 
 use crate::{
-    clients::{client::Client, run::Run},
+    clients::{Run, client::Client},
     http::response_reader::Response,
     plan::scenario::{
         Scenario,
@@ -13,7 +13,7 @@ use crate::{
         user::KeptUser,
         user::{Next, User},
     },
-    statistics::recorder::PendingRequest,
+    statistics::step::PendingRequest,
 };
 
 pub(crate) struct Users {

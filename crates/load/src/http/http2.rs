@@ -9,8 +9,7 @@ use sojourn_http::http2::{Connection, ErrorCode, Event, Limits};
 
 use crate::http::cause::Cause;
 
-/// What the server may send ahead of what was read, of one stream and of all: as browsers allow. All is read at once, so
-/// nothing else has to be bounded.
+/// The windows are those of browsers. Everything is read at once, so nothing else has to be bounded.
 const LIMITS: Limits = Limits {
     streams_max: 0,
     field_bytes_max: HEAD_BYTES_MAX,
@@ -47,7 +46,7 @@ struct Stream {
     unsent: Vec<u8>,
 }
 
-/// What became of a stream.
+/// The progress of a response, or the end of its stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StreamEvent {
     /// The response's head, as HTTP/1 has it.
@@ -176,7 +175,7 @@ impl Http2 {
         self.is_over = true;
     }
 
-    /// What an end of the connection means for requests under way.
+    /// The cause of failure of the requests under way, if the connection ends.
     pub(crate) fn cause_of_end(&self) -> Cause {
         match self.has_answered {
             // Not a single answer: what is there speaks something else.
@@ -185,7 +184,7 @@ impl Http2 {
         }
     }
 
-    /// What the end of this connection means for a request under way.
+    /// The cause of failure of one request under way, now that the connection has ended.
     fn cause_of(&self, stream: &Stream) -> Cause {
         match self.leaving {
             Some((_, code)) if code != ErrorCode::NO_ERROR => Cause::Reset,

@@ -24,7 +24,6 @@ pub(crate) struct Visitor {
 }
 
 impl Visitor {
-    /// The visitor that a client is.
     pub(crate) fn of_client(number: u32) -> Visitor {
         Visitor { user: FIRST + number % COUNT, last: 0, client: number % 10_u32.pow(CLIENT_DIGITS as u32) }
     }

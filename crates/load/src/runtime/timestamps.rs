@@ -18,7 +18,6 @@ use sojourn_measure::Nanos;
 /// Room for one control message with a timestamp, aligned as required.
 const CONTROL_WORDS: usize = 8;
 
-/// Enables timestamps on a socket.
 pub fn enable(socket: BorrowedFd<'_>) -> io::Result<()> {
     enable_option(socket, libc::SO_TIMESTAMPNS)
 }

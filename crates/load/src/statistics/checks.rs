@@ -1,15 +1,13 @@
 //! The run's checks of itself: steady state, Little's law, and whether the server exceeded a limit. For the generator's
 //! limit see `generator_limit`.
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use sojourn_measure::Reading;
 
 use crate::{
     plan::mix::MixCheck,
     statistics::{
         measured_interval::MeasuredInterval,
-        report::{ServerUse, StepReport},
+        report::{Little, LittleInFlight, ServerUse, SteadyEvidence, StepLimit, StepReport},
         snapshot::StepSnapshots,
     },
 };
@@ -35,17 +33,6 @@ const MISSED_FRACTION_MAX: f64 = 0.05;
 const HALVES_DIFFER_MAX: f64 = 0.10;
 /// The growth of requests in flight, as a share of the throughput, above which a step is unsteady.
 const PILE_UP_FRACTION_MAX: f64 = 0.02;
-
-/// Figures of both halves of a step.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct SteadyEvidence {
-    /// Good responses per second in the first half.
-    pub requests_per_second_first_half: f64,
-    pub requests_per_second_second_half: f64,
-    /// The mean number of requests in flight in the first half.
-    pub in_flight_first_half: f64,
-    pub in_flight_second_half: f64,
-}
 
 impl SteadyEvidence {
     /// Compares the halves of a step, if it has all snapshots.
@@ -77,35 +64,11 @@ impl SteadyEvidence {
     }
 }
 
-/// Little's law for a closed loop: N = X (R + Z). A large error means a bug of the generator, or clients that spent
-/// their time on failures.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Little {
-    /// N, the number of clients.
-    pub clients: u32,
-    /// X (R + Z), the clients accounted for.
-    pub accounted: f64,
-    /// The relative difference between both.
-    pub relative_error: f64,
-}
-
 impl Little {
     pub fn of(clients: u32, requests_per_second: f64, response_seconds: f64, think_seconds: f64) -> Little {
         let accounted = requests_per_second * (response_seconds + think_seconds);
         Little { clients, accounted, relative_error: accounted / f64::from(clients) - 1.0 }
     }
-}
-
-/// Little's law for requests in flight, with any arrivals: L = X W. Both sides are measured separately: the left one is
-/// an integral over time, the right one counts responses.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct LittleInFlight {
-    /// L, the mean number of requests in flight.
-    pub in_flight_mean: f64,
-    /// X W, requests accounted for: good responses per second times their mean time since they were sent.
-    pub accounted: f64,
-    /// The relative difference between both. Requests that fail, pile up or outlive the step are not accounted for.
-    pub relative_error: Option<f64>,
 }
 
 impl LittleInFlight {
@@ -140,24 +103,6 @@ pub struct StepEvidence {
     pub errors: u64,
     /// True if the generator was the limit and the server was not saturated.
     pub generator_limited: bool,
-}
-
-/// Why a step exceeds what the server can carry. This is the only rule of saturation: it ends a climb, and the knee is
-/// where the steps of a climb first meet it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub enum StepLimit {
-    /// More than one request in a thousand failed.
-    #[serde(rename = "errors")]
-    Errors,
-    /// Throughput did not follow the offered rate.
-    #[serde(rename = "throughput")]
-    Throughput,
-    /// More than 5 % of the requests failed, or had their first byte later than the target from the intended start.
-    #[serde(rename = "time to first byte")]
-    TimeToFirstByte,
-    /// One of these, but caused by the generator: it shows nothing about the server.
-    #[serde(rename = "generator")]
-    Generator,
 }
 
 impl StepEvidence {

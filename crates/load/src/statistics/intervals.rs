@@ -10,8 +10,11 @@ use sojourn_measure::{
     interval_log::{self, Interval},
 };
 
-use crate::statistics::{outcome::LOG_COMMENT, step::StepRecord};
+use crate::statistics::step::StepRecord;
 
+/// The first line of every histogram log.
+pub(crate) const LOG_COMMENT: &str =
+    concat!("Written by sojourn ", env!("CARGO_PKG_VERSION"), ", values in nanoseconds");
 /// The most intervals kept: three hours of seconds. Later latencies are added to the last one.
 pub const INTERVALS_MAX: usize = 10_800;
 /// The histograms kept per interval, by their tags in the log.

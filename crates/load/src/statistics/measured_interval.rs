@@ -3,9 +3,8 @@
 use sojourn_measure::{Nanos, ProcessUse, Reading, core_time::CoreTime, tcp::TcpCounters};
 
 use crate::statistics::{
-    recorder::{Level, Totals},
     report::{ServerUse, TcpTrouble},
-    snapshot::Snapshot,
+    snapshot::{Level, Snapshot, Totals},
 };
 
 /// The difference of two snapshots.

@@ -20,8 +20,6 @@ use crate::{
     },
 };
 
-/// How often the timeline is sampled and ended servers are noticed.
-pub const TICK: Nanos = Nanos(100_000_000);
 /// The largest share of the generator's time for reading processes; beyond that, ticks are skipped.
 const COST_FRACTION_MAX: f64 = 0.01;
 

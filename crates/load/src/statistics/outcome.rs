@@ -15,20 +15,18 @@ use crate::{
         schedule::{Schedule, Step},
     },
     statistics::{
-        checks,
-        checks::{Little, LittleInFlight, SteadyEvidence, StepEvidence},
+        checks::{self, StepEvidence},
         generator_limit::GeneratorEvidence,
         interval_totals::IntervalTotals,
-        intervals::Intervals,
+        intervals::{Intervals, LOG_COMMENT},
         measured_interval::MeasuredInterval,
-        named::NamedRecord,
         recorder::Recorder,
         report::{
-            Censored, Figures, Generator, NamedFigures, Rated, Report, SizeFigures, StatusFigures,
-            StepReport, UsersReport,
+            Censored, Figures, Generator, Little, LittleInFlight, NamedFigures, Rated, Report, SizeFigures,
+            StatusFigures, SteadyEvidence, StepReport, UsersReport,
         },
         snapshot::{ConformingClients, StepSnapshots},
-        step::{SIZE_CLASS_BYTES, StepRecord},
+        step::{NamedRecord, SIZE_CLASS_BYTES, StepRecord},
         timeline::Timeline,
         windows::Windows,
     },
@@ -36,10 +34,6 @@ use crate::{
 
 /// A request sent this much later than its intended start counts as late.
 const LATE: Nanos = Nanos(1_000_000);
-
-/// The first line of every histogram log.
-pub(crate) const LOG_COMMENT: &str =
-    concat!("Written by sojourn ", env!("CARGO_PKG_VERSION"), ", values in nanoseconds");
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stopped {

@@ -9,31 +9,12 @@ use sojourn_measure::{Histogram, Nanos};
 
 use crate::{
     http::{cause::Cause, response_reader::Response},
-    statistics::{step::StepRecord, windows::WindowLatencies},
+    statistics::{
+        snapshot::Totals,
+        step::{Exchange, PendingRequest, StepRecord},
+        windows::WindowLatencies,
+    },
 };
-
-/// A request that a client is about to make.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PendingRequest {
-    pub document: u32,
-    /// The name under which it is reported, if requests have names.
-    pub name: Option<u32>,
-    pub step: Option<usize>,
-    /// When it should be sent: when it is due, or when the response before it was complete if that is later.
-    pub intended: Nanos,
-    /// When the generator sent it, or started to connect for it; zero before.
-    pub acted: Nanos,
-    /// True if it is sent over a second connection because the server had closed the first.
-    pub retried: bool,
-}
-
-/// One request on a connection.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Exchange {
-    pub pending: PendingRequest,
-    pub sent: Nanos,
-    pub first_byte: Option<Nanos>,
-}
 
 #[derive(Debug)]
 pub struct Recorder {
@@ -47,61 +28,6 @@ pub struct Recorder {
     pub window: Option<WindowLatencies>,
     /// The longest gap between polls since it was last read.
     pub longest_gap: Nanos,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Totals {
-    pub answered: u64,
-    pub errors: u64,
-    /// Received bytes of heads and bodies.
-    pub received_bytes: u64,
-    /// Clients or sessions that began.
-    pub sessions_started: u64,
-    /// Sessions in which every request was answered.
-    pub sessions_completed: u64,
-    /// Sessions that ended because a request failed.
-    pub sessions_failed: u64,
-    pub connections_opened: u64,
-    /// Connections opened because the server had closed an idle one.
-    pub reconnects: u64,
-    /// Loop iterations: each waits for sockets once.
-    pub iterations: u64,
-    /// Time spent polling for nothing.
-    pub idle: Nanos,
-    /// The total of polls so long that the thread cannot have had its core.
-    pub gaps: Nanos,
-    pub in_flight: Level,
-    pub connections_open: Level,
-}
-
-/// A number that rises and falls, with its integral over time.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Level {
-    pub count: u64,
-    /// The times of all rises minus those of all falls. Order does not matter, so slightly late times do no harm.
-    moments: i128,
-}
-
-impl Level {
-    pub fn up(&mut self, at: Nanos) {
-        self.count += 1;
-        self.moments += i128::from(at.0);
-    }
-
-    pub fn down(&mut self, at: Nanos) {
-        self.count -= 1;
-        self.moments -= i128::from(at.0);
-    }
-
-    /// The integral in seconds up to `at`, since this level was `before` at `then`.
-    pub fn integral_seconds(&self, at: Nanos, before: &Level, then: Nanos) -> f64 {
-        // Subtract as integers: both are large after a long uptime, their difference is not.
-        (self.integral(at) - before.integral(then)) as f64 / 1e9
-    }
-
-    fn integral(&self, at: Nanos) -> i128 {
-        i128::from(self.count) * i128::from(at.0) - self.moments
-    }
 }
 
 impl Recorder {
@@ -209,30 +135,5 @@ impl Recorder {
                 named.errors.count(cause, at - pending.intended);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_level_integrates_in_any_order() {
-        let mut level = Level::default();
-        let second = |n: u64| Nanos(n * 1_000_000_000);
-        level.up(second(1));
-        level.up(second(3));
-        level.down(second(2));
-        assert_eq!(level.count, 1);
-        let before = Level::default();
-        assert!((level.integral_seconds(second(5), &before, Nanos::ZERO) - 3.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_short_span_after_a_long_time_loses_no_digits() {
-        let (mut level, year) = (Level::default(), Nanos(31_557_600_000_000_000));
-        level.up(Nanos::ZERO);
-        let seconds = level.integral_seconds(year + Nanos(193_170), &level, year);
-        assert_eq!(seconds.to_string(), "0.00019317");
     }
 }

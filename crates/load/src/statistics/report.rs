@@ -12,10 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::{Reading, Summary};
 
-use crate::{
-    plan::mix::MixCheck,
-    statistics::checks::{Little, LittleInFlight, SteadyEvidence, StepLimit},
-};
+use crate::plan::mix::MixCheck;
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Report {
@@ -303,7 +300,7 @@ pub struct Generator {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-#[allow(missing_docs)] // the table in sojourn_measure::counters says what each is
+// The table in sojourn_measure::counters says what each is.
 pub struct ServerUse {
     pub cpu_seconds: Reading<f64>,
     pub cpu_user_fraction: Reading<f64>,
@@ -321,9 +318,62 @@ pub struct ServerUse {
 
 /// TCP counters that explain steps of 1 s and 3 s in latencies.
 #[derive(Debug, Serialize, JsonSchema)]
-#[allow(missing_docs)] // the table in sojourn_measure::counters says what each is
+// The table in sojourn_measure::counters says what each is.
 pub struct TcpTrouble {
     pub listen_overflows: Reading<u64>,
     pub listen_drops: Reading<u64>,
     pub retransmitted_segments: Reading<u64>,
+}
+
+/// Why a step exceeds what the server can carry. This is the only rule of saturation: it ends a climb, and the knee is
+/// where the steps of a climb first meet it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum StepLimit {
+    /// More than one request in a thousand failed.
+    #[serde(rename = "errors")]
+    Errors,
+    /// Throughput did not follow the offered rate.
+    #[serde(rename = "throughput")]
+    Throughput,
+    /// More than 5 % of the requests failed, or had their first byte later than the target from the intended start.
+    #[serde(rename = "time to first byte")]
+    TimeToFirstByte,
+    /// One of these, but caused by the generator: it shows nothing about the server.
+    #[serde(rename = "generator")]
+    Generator,
+}
+
+/// Figures of both halves of a step.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SteadyEvidence {
+    /// Good responses per second in the first half.
+    pub requests_per_second_first_half: f64,
+    pub requests_per_second_second_half: f64,
+    /// The mean number of requests in flight in the first half.
+    pub in_flight_first_half: f64,
+    pub in_flight_second_half: f64,
+}
+
+/// Little's law for a closed loop: N = X (R + Z). A large error means a bug of the generator, or clients that spent
+/// their time on failures.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Little {
+    /// N, the number of clients.
+    pub clients: u32,
+    /// X (R + Z), the clients accounted for.
+    pub accounted: f64,
+    /// The relative difference between both.
+    pub relative_error: f64,
+}
+
+/// Little's law for requests in flight, with any arrivals: L = X W. Both sides are measured separately: the left one is
+/// an integral over time, the right one counts responses.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct LittleInFlight {
+    /// L, the mean number of requests in flight.
+    pub in_flight_mean: f64,
+    /// X W, requests accounted for: good responses per second times their mean time since they were sent.
+    pub accounted: f64,
+    /// The relative difference between both. Requests that fail, pile up or outlive the step are not accounted for.
+    pub relative_error: Option<f64>,
 }

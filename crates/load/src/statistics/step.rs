@@ -7,14 +7,34 @@ use std::{iter, mem};
 
 use sojourn_measure::{Histogram, Nanos};
 
-use crate::{
-    http::{cause::Cause, response_reader::Response},
-    statistics::{named::NamedRecord, recorder::Exchange},
-};
+use crate::http::{cause::Cause, response_reader::Response};
 
 /// The lower bounds of body size classes; the first starts at zero and the last has no upper bound. They are
 /// SPECweb99's classes, so that none of those is split.
 pub const SIZE_CLASS_BYTES: [u64; 4] = [1 << 10, 10 << 10, 100 << 10, 1 << 20];
+
+/// A request that a client is about to make.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PendingRequest {
+    pub document: u32,
+    /// The name under which it is reported, if requests have names.
+    pub name: Option<u32>,
+    pub step: Option<usize>,
+    /// When it should be sent: when it is due, or when the response before it was complete if that is later.
+    pub intended: Nanos,
+    /// When the generator sent it, or started to connect for it; zero before.
+    pub acted: Nanos,
+    /// True if it is sent over a second connection because the server had closed the first.
+    pub retried: bool,
+}
+
+/// One request on a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Exchange {
+    pub pending: PendingRequest,
+    pub sent: Nanos,
+    pub first_byte: Option<Nanos>,
+}
 
 #[derive(Clone, Debug, Default)]
 pub struct StepRecord {
@@ -233,10 +253,56 @@ impl Errors {
     }
 }
 
+/// Figures of the requests with one name in one step: a scenario's requests, or an endpoint's.
+#[derive(Clone, Debug, Default)]
+pub struct NamedRecord {
+    /// Requests with a good response.
+    pub answered: u64,
+    pub body_bytes: u64,
+    pub errors: Errors,
+    /// The first answer that failed, in words.
+    pub first_failure: Option<String>,
+    /// Followed redirects, which are not counted as responses of requests.
+    pub redirects: u64,
+    /// Requests unanswered when the run ended.
+    pub unfinished: u64,
+    /// Requests never sent because an earlier one failed.
+    pub abandoned: u64,
+    /// From the intended start to the last byte of good responses, including redirects.
+    pub response_time: Histogram,
+    /// From the intended start to the first byte of good responses, including redirects.
+    pub time_to_first_byte_intended: Histogram,
+}
+
+impl NamedRecord {
+    /// Counts a response, good or not.
+    pub fn answer(&mut self, failure: Option<Cause>, exchange: &Exchange, response: &Response, at: Nanos) {
+        let intended = exchange.pending.intended;
+        let Some(cause) = failure else {
+            self.answered += 1;
+            self.body_bytes += response.body_bytes;
+            self.response_time.record(at - intended);
+            return self.time_to_first_byte_intended.record(exchange.first_byte.unwrap_or(at) - intended);
+        };
+        self.errors.count(cause, at - intended);
+    }
+
+    pub fn merge(&mut self, other: &NamedRecord) {
+        self.answered += other.answered;
+        self.body_bytes += other.body_bytes;
+        self.errors.merge(&other.errors);
+        self.first_failure = self.first_failure.take().or_else(|| other.first_failure.clone());
+        self.redirects += other.redirects;
+        self.unfinished += other.unfinished;
+        self.abandoned += other.abandoned;
+        self.response_time.merge(&other.response_time);
+        self.time_to_first_byte_intended.merge(&other.time_to_first_byte_intended);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::recorder::PendingRequest;
 
     const MS: u64 = 1_000_000;
 

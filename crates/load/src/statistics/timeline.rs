@@ -7,8 +7,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::{Nanos, core_time::CoreTime};
 
-use crate::statistics::{observer::TICK, snapshot::Snapshot, windows::RowLoss};
+use crate::statistics::{snapshot::Snapshot, windows::RowLoss};
 
+/// How often the timeline is sampled and ended servers are noticed.
+pub const TICK: Nanos = Nanos(100_000_000);
 /// The most rows kept: a day's.
 const ROWS_MAX: usize = 864_000;
 
@@ -19,7 +21,7 @@ pub struct Row {
     pub offered_requests_per_second: Option<f64>,
     /// CPU time of the observed processes so far.
     pub server_cpu: Option<Nanos>,
-    /// Of requests answered in the interval.
+    /// The 95th percentile for requests answered in the interval.
     pub first_byte_p95_seconds: Option<f64>,
     /// The losses of the cores in the windows that ended in the interval.
     pub lost: RowLoss,

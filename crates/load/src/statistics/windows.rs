@@ -22,9 +22,8 @@ use crate::{
     plan::{Observe, Waiting},
     statistics::{
         core_loss::{CoreWatch, Loss, Moment, is_server_ready},
-        recorder::Totals,
         report::Undisturbed,
-        snapshot::Snapshot,
+        snapshot::{Snapshot, Totals},
         step_windows::{Ended, Lost, StepWindows, Window},
     },
 };

@@ -1,93 +1,18 @@
-//! How a stream ended and whether it conforms: the rule.
+//! The rule by which a stream conforms.
 
 use sojourn_measure::Nanos;
 
-use crate::viewers::{plan::Quality, viewer::Viewer};
+use crate::viewers::{
+    plan::Quality,
+    verdict::{Ending, Fault},
+    viewer::Viewer,
+};
 
 /// A shorter stream is not judged by its pace, because a single frame would decide.
 pub const PACE_JUDGED_AFTER: Nanos = Nanos(2_000_000_000);
 
 /// A track without a packet this long after another track's first has no pace.
 pub const SILENT_TRACK_AFTER: Nanos = Nanos(10_000_000_000);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// Playing when the run ended.
-    Played,
-    FilmOver,
-    Refused(u16),
-    Failed(Failure),
-    Vanished,
-    /// It had not started to play when the run ended, and no timeout had passed.
-    Unfinished,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)] // their names say what they are
-pub enum Failure {
-    ConnectRefused,
-    ConnectTimeout,
-    ConnectFailed,
-    Descriptors,
-    Addresses,
-    Reset,
-    Closed,
-    ReplyTimeout,
-    BadReply,
-    NoPacket,
-    Silence,
-}
-
-impl Failure {
-    pub fn name(self) -> &'static str {
-        match self {
-            Failure::ConnectRefused => "connect_refused",
-            Failure::ConnectTimeout => "connect_timeout",
-            Failure::ConnectFailed => "connect_failed",
-            Failure::Descriptors => "descriptors",
-            Failure::Addresses => "addresses",
-            Failure::Reset => "reset",
-            Failure::Closed => "closed",
-            Failure::ReplyTimeout => "reply_timeout",
-            Failure::BadReply => "bad_reply",
-            Failure::NoPacket => "no_packet",
-            Failure::Silence => "silence",
-        }
-    }
-
-    /// Returns true if a timeout ended it.
-    pub fn is_timeout(self) -> bool {
-        matches!(self, Failure::ConnectTimeout | Failure::ReplyTimeout | Failure::NoPacket | Failure::Silence)
-    }
-
-    /// Returns true if the generator itself caused it.
-    pub fn is_own(self) -> bool {
-        matches!(self, Failure::Descriptors | Failure::Addresses)
-    }
-}
-
-/// The first rule that a stream broke.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)] // their names say what they are
-pub enum Fault {
-    Refused,
-    Failed,
-    Starved,
-    LateOrLost,
-    Pace,
-}
-
-impl Fault {
-    pub fn name(self) -> &'static str {
-        match self {
-            Fault::Refused => "refused",
-            Fault::Failed => "failed",
-            Fault::Starved => "starved",
-            Fault::LateOrLost => "late_or_lost",
-            Fault::Pace => "pace",
-        }
-    }
-}
 
 /// The first rule that a stream breaks, if any; judged at `until`, the time of its last packet if the film has ended.
 pub fn fault(ending: Ending, viewer: &Viewer, quality: &Quality, until: Nanos) -> Option<Fault> {

@@ -5,7 +5,7 @@ use std::mem;
 use rustix::event::epoll::EventFlags;
 use sojourn_measure::{Nanos, clock};
 
-use crate::viewers::{run::Run, viewer::Protocol};
+use crate::viewers::{Run, viewer::Protocol};
 
 /// The connection was established or has failed.
 const CONNECTED: EventFlags = EventFlags::OUT.union(EventFlags::ERR).union(EventFlags::HUP);

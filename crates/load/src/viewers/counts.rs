@@ -8,7 +8,7 @@ use sojourn_measure::{Histogram, Nanos};
 
 use crate::{
     playout::{sequence::PacketOrder, track::Arrival},
-    viewers::conformance::{Ending, Failure, Fault},
+    viewers::verdict::{Ending, Failure, Fault},
 };
 
 /// Packet counters of one stream or of all.
@@ -81,7 +81,6 @@ impl AddAssign for Counts {
 /// Sums over ended streams.
 #[derive(Debug, Default)]
 pub struct Streams {
-    /// All streams started.
     pub started: u64,
     /// Streams that played to the end of the film.
     pub films_over: u64,

@@ -3,11 +3,11 @@
 use sojourn_measure::Nanos;
 
 use crate::viewers::{
-    conformance::{Ending, Failure},
+    Run,
     measurements::STARVATION_ASKED_AFTER,
     plan::StreamLimits,
     rtsp::REPORTS_EVERY,
-    run::Run,
+    verdict::{Ending, Failure},
     viewer::{Behaviour, Phase, Protocol, Viewer},
 };
 

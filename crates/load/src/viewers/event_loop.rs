@@ -14,8 +14,8 @@ use sojourn_measure::{Nanos, clock};
 use crate::{
     runtime::{RunError, epoll as readiness},
     viewers::{
+        Run,
         progress::StreamProgress,
-        run::Run,
         wakeups::{CONNECTION_SLOT, EventSource},
     },
 };

@@ -18,10 +18,9 @@ use crate::{
     },
     runtime::read_rate::ReadRate,
     viewers::{
-        conformance::{Ending, Failure},
+        Run,
         measurements::Measurements,
-        run::Run,
-        start::failure,
+        verdict::{Ending, Failure},
         viewer::{Behaviour, Phase, Viewer},
     },
 };
@@ -49,7 +48,7 @@ impl Run {
         };
         connection.closed_by_server = flags.intersects(EventFlags::ERR | EventFlags::HUP);
         if let Some(cause) = connection.connect_error() {
-            return self.end(key, Ending::Failed(failure(cause)), now);
+            return self.end(key, Ending::Failed(Failure::of(cause)), now);
         }
         connection.state = State::Idle;
         if viewer.is_connecting() {
@@ -111,7 +110,7 @@ impl Run {
         let viewer = &mut self.table.viewers[key];
         let (socket, opened_by) = match self.sockets.connect_again(viewer.opened_by) {
             Ok(opened) => opened,
-            Err(error) => return self.end(key, Ending::Failed(failure(cause(error))), now),
+            Err(error) => return self.end(key, Ending::Failed(Failure::of(cause(error))), now),
         };
         let flags = EventFlags::IN | EventFlags::OUT;
         let watched = self.wakeups.watch(&socket, viewer.connection_source(key), flags);

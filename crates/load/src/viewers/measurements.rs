@@ -2,17 +2,17 @@
 
 use std::{collections::BTreeMap, time::SystemTime};
 
-use sojourn_measure::{Histogram, Nanos};
+use sojourn_measure::{Histogram, Nanos, clock};
 
 use crate::{
     playout::track::Arrival,
-    statistics::recorder::Level,
+    statistics::snapshot::Level,
     viewers::{
-        conformance::{self, Ending, Fault},
+        conformance,
         counts::{Counts, StreamTimeline, Streams, Times},
         plan::Quality,
-        progress::LastRow,
         snapshot::Snapshot,
+        verdict::{Ending, Fault},
         viewer::{Behaviour, Viewer},
     },
 };
@@ -37,6 +37,21 @@ pub(crate) struct Measurements {
     pub(crate) complaints: BTreeMap<String, u64>,
     /// A sample with a larger receive lag is void.
     receive_lag_max: Nanos,
+}
+
+/// The figures of the last timeline row, all since the run's start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LastRow {
+    pub(crate) at: Nanos,
+    pub(crate) cpu: Nanos,
+    pub(crate) counts: Counts,
+    pub(crate) lost: u64,
+}
+
+impl LastRow {
+    pub(crate) fn new(at: Nanos) -> LastRow {
+        LastRow { at, cpu: clock::thread_cpu(), ..LastRow::default() }
+    }
 }
 
 impl Measurements {

@@ -4,11 +4,12 @@ use slab::Slab;
 use sojourn_measure::{Nanos, Summary, clock};
 
 use crate::viewers::{
-    conformance::{Ending, fault},
+    Run,
+    conformance::fault,
     counts::Counts,
-    measurements::Measurements,
+    measurements::{LastRow, Measurements},
     plan::{StreamPlan, Transport},
-    run::Run,
+    verdict::Ending,
     viewer::{Phase, Viewer},
 };
 
@@ -47,20 +48,6 @@ impl StreamProgress {
     /// The same progress with another completed share.
     pub(crate) fn with_fraction(self, fraction: f64) -> StreamProgress {
         StreamProgress { fraction: fraction.min(1.0), ..self }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LastRow {
-    at: Nanos,
-    cpu: Nanos,
-    counts: Counts,
-    lost: u64,
-}
-
-impl LastRow {
-    pub(crate) fn new(at: Nanos) -> LastRow {
-        LastRow { at, cpu: clock::thread_cpu(), ..LastRow::default() }
     }
 }
 

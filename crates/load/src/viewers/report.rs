@@ -87,7 +87,7 @@ pub struct StreamFigures {
 
 /// What the server delivered, in RTP packets or HLS segments.
 #[derive(Debug, Serialize, JsonSchema)]
-#[allow(missing_docs)] // docs/load-streaming.md says what each is
+// docs/load-streaming.md says what each is.
 pub struct Deliveries {
     pub received: u64,
     pub expected: u64,
@@ -101,7 +101,7 @@ pub struct Deliveries {
 
 /// Further counts of RTP packets.
 #[derive(Debug, Serialize, JsonSchema)]
-#[allow(missing_docs)] // docs/load-streaming.md says what each is
+// docs/load-streaming.md says what each is.
 pub struct Packets {
     #[serde(flatten)]
     pub deliveries: Deliveries,
@@ -124,7 +124,7 @@ pub struct Starvation {
 
 /// Bit rates of streams that played for at least two seconds: RTP packets including headers.
 #[derive(Debug, Serialize, JsonSchema)]
-#[allow(missing_docs)] // of so many streams: their mean, and the least, middle and most
+// Of so many streams: their mean, and the least, middle and most.
 pub struct BitRates {
     pub streams: usize,
     pub mean_bits_per_second: f64,

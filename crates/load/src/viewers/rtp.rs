@@ -12,9 +12,9 @@ use sojourn_media::{
 use crate::{
     playout::track::Packet,
     viewers::{
+        Run,
         measurements::Measurements,
         rtsp_session::{OUTPUT_BYTES_MAX, RtspSession, TrackReceiver},
-        run::Run,
         viewer::Viewer,
     },
 };

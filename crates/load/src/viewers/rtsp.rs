@@ -21,11 +21,9 @@ use crate::{
     rtsp::client::{Next, Request},
     runtime::{connector::socket_error, read_rate::ReadRate, timestamps},
     viewers::{
-        conformance::{Ending, Failure},
-        plan,
+        Run, plan,
         rtsp_session::{OUTPUT_BYTES_MAX, RtspSession, TrackReceiver},
-        run::Run,
-        start::failure,
+        verdict::{Ending, Failure},
         viewer::{Behaviour, Phase},
         wakeups::EventSource,
     },
@@ -42,7 +40,7 @@ impl Run {
         let viewer = &mut self.table.viewers[key];
         let Some(session) = viewer.rtsp_mut() else { return };
         if let Some(error) = socket_error(&session.socket) {
-            return self.end(key, Ending::Failed(failure(cause(error))), now);
+            return self.end(key, Ending::Failed(Failure::of(cause(error))), now);
         }
         session.local = local_address(&session.socket);
         let request = session.client.begin();
@@ -169,7 +167,7 @@ impl Run {
         let mut transport = Transport::interleaved(receiver.channels);
         if self.plan.transport == plan::Transport::Udp {
             let local = session.local.ok_or(Failure::ConnectFailed)?;
-            let pair = self.sockets.open_pair(local).map_err(|error| failure(cause(error)))?;
+            let pair = self.sockets.open_pair(local).map_err(|error| Failure::of(cause(error)))?;
             transport = Transport::udp((pair.port, pair.port + 1));
             receiver.udp = Some(pair);
         }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::{Nanos, Reading, clock, core_time::CoreTime, process::thread_core_wait};
 
-use crate::{statistics::recorder::Level, viewers::counts::Counts};
+use crate::{statistics::snapshot::Level, viewers::counts::Counts};
 
 /// Everything cumulative at one moment.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use crate::{
         connector::{ConnectOptions, Connector},
         udp::{Batch, Ports, UdpPair},
     },
-    viewers::viewer::Viewer,
+    viewers::viewer::{OpenedBy, Viewer},
 };
 
 /// Descriptors kept free.
@@ -34,13 +34,6 @@ pub(crate) struct Sockets {
     pub(crate) batch: Batch,
     /// The buffer for one receive call on a connection.
     pub(crate) buffer: Box<[u8]>,
-}
-
-/// Which connector opened a connection, and from which of its source addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OpenedBy {
-    connector: usize,
-    source: usize,
 }
 
 impl Sockets {

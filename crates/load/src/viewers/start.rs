@@ -6,16 +6,16 @@ use sojourn_measure::Nanos;
 
 use crate::{
     hls::playback::Playback,
-    http::cause::{Cause, cause},
+    http::cause::cause,
     rtsp::client::RtspClient,
     viewers::{
-        conformance::{Ending, Failure},
+        Run, ViewerTable,
         counts::Counts,
         event_loop::CHECK_EVERY,
         hls_session::HlsSession,
         plan::{StreamPlan, Transport},
         rtsp_session::RtspSession,
-        run::{Run, ViewerTable},
+        verdict::{Ending, Failure},
         viewer::{Behaviour, Phase, Protocol, Viewer},
         wakeups::{CONNECTION_SLOT, EventSource},
     },
@@ -43,7 +43,7 @@ impl Run {
         let (socket, opened_by) = match self.sockets.connect(film.address, is_slow) {
             Ok(opened) => opened,
             Err(error) => {
-                return self.measurements.not_begun(behaviour, Ending::Failed(failure(cause(error))));
+                return self.measurements.not_begun(behaviour, Ending::Failed(Failure::of(cause(error))));
             }
         };
         self.table.serial = self.table.serial.wrapping_add(1);
@@ -96,16 +96,5 @@ impl ViewerTable {
         } else {
             Behaviour::Normal
         }
-    }
-}
-
-pub(crate) fn failure(cause: Cause) -> Failure {
-    match cause {
-        Cause::ConnectRefused => Failure::ConnectRefused,
-        Cause::ConnectTimeout => Failure::ConnectTimeout,
-        Cause::Descriptors => Failure::Descriptors,
-        Cause::Addresses => Failure::Addresses,
-        Cause::Reset => Failure::Reset,
-        _ => Failure::ConnectFailed,
     }
 }

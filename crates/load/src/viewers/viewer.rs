@@ -11,11 +11,10 @@ use sojourn_measure::Nanos;
 use crate::{
     runtime::read_rate::ReadRate,
     viewers::{
-        conformance::Ending,
         counts::Counts,
         hls_session::HlsSession,
         rtsp_session::{RtspSession, TrackReceiver},
-        sockets::OpenedBy,
+        verdict::Ending,
         wakeups::{CONNECTION_SLOT, EventSource},
     },
 };
@@ -24,6 +23,13 @@ use crate::{
 pub const FILM_REST_SECONDS: f64 = 1.0;
 /// ... and nothing arrived for this long.
 pub const FILM_OVER_AFTER: Nanos = Nanos(2_000_000_000);
+
+/// Which connector opened a connection, and from which of its source addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OpenedBy {
+    pub(crate) connector: usize,
+    pub(crate) source: usize,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {

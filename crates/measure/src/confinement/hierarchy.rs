@@ -24,7 +24,6 @@ pub struct Hierarchies {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupParent {
     pub controller: &'static str,
-    /// The parent group.
     pub parent: PathBuf,
     pub is_unified: bool,
 }

@@ -93,7 +93,6 @@ impl Wait {
     }
 }
 
-/// `FUTEX_CLOCK_REALTIME`.
 const REAL: i32 = libc::FUTEX_CLOCK_REALTIME;
 
 const NANOSECOND: Duration = Duration::from_nanos(1);

@@ -1,28 +1,10 @@
 //! Reads and writes MP4 boxes and the numbers in them, in memory. Reading never goes past a box's end and never
 //! allocates.
 
-use std::fmt;
-
-use super::CHILDREN_MAX;
 use super::error::Mp4Error;
+use super::{CHILDREN_MAX, FourCc};
 
 const HEADER_BYTES: usize = 8;
-
-/// The four-character code of a box or codec.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct FourCc(pub [u8; 4]);
-
-impl fmt::Display for FourCc {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0.escape_ascii(), formatter)
-    }
-}
-
-impl fmt::Debug for FourCc {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, formatter)
-    }
-}
 
 /// Reads a box's content from front to back.
 #[derive(Clone, Copy, Debug)]

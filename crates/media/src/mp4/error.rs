@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::boxes::FourCc;
+use super::FourCc;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Mp4Error {

@@ -9,6 +9,8 @@
 //! bytes for so many entries are there. `mp4-atom` names the box of an error but not its position in the file, which
 //! our messages do, and it copies the sample tables into vectors before their total could be limited.
 
+use std::fmt;
+
 mod audio;
 pub(crate) mod boxes;
 mod codec;
@@ -21,10 +23,25 @@ mod tables;
 mod tests;
 mod video;
 
-pub use boxes::FourCc;
 pub use codec::{Aac, Codec, H264, H265};
 pub use error::Mp4Error;
 pub use index::{Index, Sample, Track};
+
+/// The four-character code of a box or codec.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct FourCc(pub [u8; 4]);
+
+impl fmt::Display for FourCc {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0.escape_ascii(), formatter)
+    }
+}
+
+impl fmt::Debug for FourCc {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
 
 /// The largest `moov`. Two hours of film take about 10 MB.
 pub const MOVIE_BYTES_MAX: u64 = 64 << 20;

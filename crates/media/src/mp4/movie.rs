@@ -2,8 +2,9 @@
 
 use std::io;
 
+use super::FourCc;
 use super::audio::{self, AudioEntry};
-use super::boxes::{FourCc, Reader};
+use super::boxes::Reader;
 use super::codec::Codec;
 use super::error::{Mp4Error, REMUX};
 use super::index::{Index, Track, shown_until};

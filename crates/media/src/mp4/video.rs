@@ -1,7 +1,8 @@
 //! The configuration of video decoders (ISO/IEC 14496-15): parameter sets, and the size of NAL unit lengths.
 
 use super::CONFIGURATION_BYTES_MAX;
-use super::boxes::{FourCc, Reader};
+use super::FourCc;
+use super::boxes::Reader;
 use super::codec::{Codec, H264, H265};
 use super::error::{Mp4Error, REMUX};
 

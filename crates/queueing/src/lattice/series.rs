@@ -95,7 +95,7 @@ fn halves(length: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 impl Values {
-    /// Of one or two parts.
+    /// The series of one or two parts.
     fn of(pair: &[&Part<'_>], step: f64, points: usize, radius: f64, fourier: &Fourier) -> Vec<Self> {
         let length = 2 * points;
         let mut values = vec![Complex::ZERO; length];

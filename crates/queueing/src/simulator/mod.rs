@@ -6,14 +6,14 @@
 //! gives the same result; a different seed gives another.
 
 mod convergence;
-mod ensemble;
 mod estimate;
 mod histogram;
 mod interval;
 mod network;
-mod pace;
 mod poisson;
+mod processor_pauses;
 mod recorder;
+mod replications;
 mod result;
 mod sequential;
 mod sessions;
@@ -26,11 +26,11 @@ use thiserror::Error;
 
 use crate::distribution::DistributionError;
 
-pub use ensemble::REPLICATIONS_MAX;
 pub(crate) use network::refuse_unstable;
 pub use network::{Trace, simulate_system};
-pub use pace::{Interruption, Quota};
 pub use poisson::{PoissonStation, simulate_poisson};
+pub use processor_pauses::{Interruption, Quota};
+pub use replications::REPLICATIONS_MAX;
 pub use result::{
     ClassResult, Figure, Loss, ResponseTime, RouteResult, StationResult, StationRun, Stop, SystemResult,
     Target,

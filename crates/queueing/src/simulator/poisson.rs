@@ -3,8 +3,8 @@
 //! With one server the work that an arrival finds has a known mean, whatever the discipline. As a control variate it
 //! removes most of the variance from the estimate of the mean response time.
 
-use super::ensemble::{Ensemble, Records, Replica};
 use super::estimate::{Estimates, Sample};
+use super::replications::{Records, Replica, Replications};
 use super::result::{StationRun, Stop};
 use super::sequential::run_until_stop;
 use super::timeline::{StationFigure, StationSample, Totals};
@@ -37,10 +37,10 @@ pub fn simulate_poisson(
 ) -> Result<StationRun, SimulationError> {
     plan.validate()?;
     model.validate()?;
-    let mut ensemble = Ensemble::new(plan, 1, |seed| Run::new(model, seed));
-    let estimates = |ensemble: &Ensemble<Run<'_>>| model.estimates(ensemble).1;
-    let stop = run_until_stop(&mut ensemble, plan, model.jobs_min(), false, &estimates, should_continue);
-    Ok(model.result(&ensemble, plan, stop))
+    let mut replications = Replications::new(plan, 1, |seed| Run::new(model, seed));
+    let estimates = |replications: &Replications<Run<'_>>| model.estimates(replications).1;
+    let stop = run_until_stop(&mut replications, plan, model.jobs_min(), false, &estimates, should_continue);
+    Ok(model.result(&replications, plan, stop))
 }
 
 impl PoissonStation {
@@ -177,18 +177,18 @@ impl Replica for Run<'_> {
 }
 
 impl PoissonStation {
-    fn estimates(&self, ensemble: &Ensemble<Run<'_>>) -> (Sample, Estimates) {
-        let short = ensemble.runs().any(|run| run.finished < self.jobs_min());
-        let sample = Sample::of(&ensemble.recorders(0), true);
+    fn estimates(&self, replications: &Replications<Run<'_>>) -> (Sample, Estimates) {
+        let short = replications.runs().any(|run| run.finished < self.jobs_min());
+        let sample = Sample::of(&replications.recorders(0), true);
         let estimates =
             sample.estimates(self.delta, self.expected_workload(), short.then_some(Unreliable::WarmUp));
         (sample, estimates)
     }
 
-    fn result(&self, ensemble: &Ensemble<Run<'_>>, plan: &Plan, stop: Stop) -> StationRun {
-        let (sample, estimates) = self.estimates(ensemble);
-        let whole = ensemble.total(0);
-        let station = StationSample::of(&ensemble.timelines(), sample.grouping, 0, whole);
+    fn result(&self, replications: &Replications<Run<'_>>, plan: &Plan, stop: Stop) -> StationRun {
+        let (sample, estimates) = self.estimates(replications);
+        let whole = replications.total(0);
+        let station = StationSample::of(&replications.timelines(), sample.grouping, 0, whole);
         let unreliable = estimates.unreliable_for_length();
         let capacity = self.service.capacity();
         let utilisation = match capacity.is_finite() {
@@ -199,7 +199,7 @@ impl PoissonStation {
         };
         let queue = station.figure(|totals| totals.present, |totals| totals.seconds, unreliable);
         let jobs = whole.visits;
-        let found: f64 = ensemble.runs().map(|run| run.control_sum).sum();
+        let found: f64 = replications.runs().map(|run| run.control_sum).sum();
         let figures = convergence::figures(plan, &estimates, jobs as u64);
         let mut response_time_seconds = estimates.response_time();
         response_time_seconds.mean = response_time_seconds.mean.max(0.0);

@@ -169,7 +169,7 @@ pub struct SystemResult {
     pub response_time_seconds: ResponseTime,
     /// Jobs finished per second, without lost jobs.
     pub throughput_per_second: f64,
-    /// Of its 95 % interval; `None` when the run is too short to tell.
+    /// Half the width of its 95 % interval; `None` when the run is too short to tell.
     pub throughput_half_width_per_second: Option<f64>,
     pub loss: Loss,
     /// Correlation of the means of neighbouring sections; near 0 when they are long enough.
@@ -208,7 +208,7 @@ pub struct ClassResult {
     pub jobs: u64,
     /// Jobs finished per second, without lost jobs.
     pub throughput_per_second: f64,
-    /// Of its 95 % interval; `None` when the run is too short to tell.
+    /// Half the width of its 95 % interval; `None` when the run is too short to tell.
     pub throughput_half_width_per_second: Option<f64>,
     pub loss: Loss,
     /// From entering the first station to leaving the last, including the class's latency and excluding think time.

@@ -5,8 +5,8 @@
 //! very variable demand covered 90 %. All replications have the same length at every look, fixed before it: one that
 //! stopped by itself, when it looked low, would pull the average down.
 
-use super::ensemble::{Advanced, Ensemble, Replica};
 use super::estimate::Estimates;
+use super::replications::{Advanced, Replica, Replications};
 use super::result::{Stop, Target};
 use super::{Plan, Progress};
 
@@ -29,20 +29,20 @@ struct Look {
 /// Runs until every figure of the plan has converged or `should_continue` returns false; with `whole`, to the end of a trace.
 /// `jobs_min` applies to each replication.
 pub(super) fn run_until_stop<R: Replica>(
-    ensemble: &mut Ensemble<R>,
+    replications: &mut Replications<R>,
     plan: &Plan,
     jobs_min: u64,
     whole: bool,
-    estimates: &dyn Fn(&Ensemble<R>) -> Estimates,
+    estimates: &dyn Fn(&Replications<R>) -> Estimates,
     should_continue: &mut dyn FnMut(&Progress) -> bool,
 ) -> Stop {
-    let replications = u64::from(plan.replications);
-    let jobs_max = plan.jobs_max.div_ceil(replications);
-    let jobs_min = jobs_min.max(plan.jobs_min.div_ceil(replications));
+    let count = u64::from(plan.replications);
+    let jobs_max = plan.jobs_max.div_ceil(count);
+    let jobs_min = jobs_min.max(plan.jobs_min.div_ceil(count));
     let mut look_at = if whole { jobs_max } else { jobs_min.clamp(1, jobs_max) };
     let (mut seen, mut passed) = (None::<Look>, 0);
     loop {
-        let advanced = ensemble.advance(look_at, &mut |jobs| {
+        let advanced = replications.advance(look_at, &mut |jobs| {
             should_continue(&Progress {
                 jobs,
                 jobs_max: plan.jobs_max,
@@ -56,7 +56,7 @@ pub(super) fn run_until_stop<R: Replica>(
             Advanced::Done if look_at >= jobs_max => return Stop::JobsMax,
             Advanced::Done => {}
         }
-        let look = plan.check(&estimates(ensemble));
+        let look = plan.check(&estimates(replications));
         passed = if look.reached { passed + 1 } else { 0 };
         if passed == LOOKS_IN_A_ROW {
             return Stop::HalfWidth;

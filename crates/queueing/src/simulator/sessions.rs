@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::SimulationError;
-use super::pace::{Interruption, Interruptions, Pace, Quota};
+use super::processor_pauses::{Interruption, Interruptions, Pace, Quota};
 use super::trace::validate_service;
 use crate::station::{Service, Station};
 

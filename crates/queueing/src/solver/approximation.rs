@@ -6,8 +6,7 @@
 //! is exact.
 
 use super::dispersion::is_irregular;
-use super::flow::Flow;
-use super::flow::phase_type;
+use super::flow::{Flow, is_memoryless, phase_type, scv};
 use crate::closed_form::{Validity, erlang_c};
 use crate::system::{Demand, Discipline, Route, Visit};
 
@@ -50,13 +49,6 @@ const SEVERAL_SERVERS: [(f64, f64); 6] =
     [(1.0, 0.05), (2.0, 0.1), (4.0, 0.2), (8.0, 0.3), (12.0, 0.6), (25.0, 0.7)];
 /// The sweep found no mean that was too low by more than this.
 const SEVERAL_SERVERS_LOW: f64 = 0.05;
-
-pub(super) fn words(approximations: &[String]) -> String {
-    match approximations {
-        [] => "exact".to_owned(),
-        some => format!("approximation ({})", some.join("; ")),
-    }
-}
 
 /// The range of errors at this C² in words.
 pub(super) fn in_sweep(found: &[InSweep], scv: f64) -> String {
@@ -181,16 +173,6 @@ fn largest_scv_before(flow: &Flow<'_>, station: usize, counts: impl Fn(usize) ->
     };
     let stations = flow.system.classes.iter().flat_map(|class| &class.routes).flat_map(before);
     stations.map(|each| scv(flow, each)).reduce(f64::max)
-}
-
-/// C² of the demand of all visits to a station.
-pub(super) fn scv(flow: &Flow<'_>, station: usize) -> f64 {
-    let (_, mean, second) = flow.arrivals(station, &flow.nominal_mix());
-    if mean > 0.0 { second / (mean * mean) - 1.0 } else { 0.0 }
-}
-
-pub(super) fn is_memoryless(flow: &Flow<'_>, station: usize) -> bool {
-    phase_type(flow, station).is_ok_and(|demand| demand.phases() == 1)
 }
 
 /// The approximation of percentiles where a job queues more than once; `None` where none does.

@@ -17,8 +17,7 @@
 //! goes from 1 to C²; if not all places are busy, it smooths like a delay. Streams that meet are taken as independent,
 //! routes as independent choices.
 
-use super::approximation::{is_memoryless, scv};
-use super::flow::Flow;
+use super::flow::{Flow, is_memoryless, scv};
 use crate::closed_form::erlang_c;
 use crate::distribution::normal_cdf;
 use crate::system::{Class, Discipline, Source};

@@ -3,8 +3,8 @@
 //! Cutting off the states with more than K jobs leaves the product form of thinking and sharing as it is, so the result is
 //! exact for processor sharing and delays, whatever the distributions, and for exponential demand under FIFO and LPS.
 
-use super::approximation::{of_sharing, words};
-use super::flow::Flow;
+use super::approximation::of_sharing;
+use super::flow::{Flow, words};
 use super::{Answer, ClassAnswer, ClassLoss, PredictedTime, StationAnswer};
 use crate::named::Named;
 use crate::system::WhenFull;

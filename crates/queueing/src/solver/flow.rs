@@ -1,6 +1,5 @@
 //! A system reduced to what the analytic solvers need: demands and visits per class and station.
 
-use super::approximation::words;
 use super::{Answer, ClassAnswer, ClassLoss, PredictedTime, StationAnswer};
 use crate::distribution::{Distribution, RandomVariable};
 use crate::exact_lps::PhaseType;
@@ -229,4 +228,22 @@ fn common_distribution<'s>(flow: &Flow<'s>, station: usize) -> Result<Option<&'s
         found = Some(distribution);
     }
     Ok(found)
+}
+
+/// C² of the demand of all visits to a station.
+pub(super) fn scv(flow: &Flow<'_>, station: usize) -> f64 {
+    let (_, mean, second) = flow.arrivals(station, &flow.nominal_mix());
+    if mean > 0.0 { second / (mean * mean) - 1.0 } else { 0.0 }
+}
+
+pub(super) fn is_memoryless(flow: &Flow<'_>, station: usize) -> bool {
+    phase_type(flow, station).is_ok_and(|demand| demand.phases() == 1)
+}
+
+/// A solver's approximations in words.
+pub(super) fn words(approximations: &[String]) -> String {
+    match approximations {
+        [] => "exact".to_owned(),
+        some => format!("approximation ({})", some.join("; ")),
+    }
 }

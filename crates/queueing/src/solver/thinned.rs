@@ -5,9 +5,9 @@
 //! route. That is exact for the first such station of a route (an accepted stream is no longer Poisson, but taken as
 //! such behind it). Losses and arrivals depend on each other where a route comes back, so both are iterated.
 
-use super::approximation::{Stations, of_open, words};
+use super::approximation::{Stations, of_open};
 use super::dispersion::{stretched, waiting_factors};
-use super::flow::{ClassFlow, Flow, Population};
+use super::flow::{ClassFlow, Flow, Population, words};
 use super::{Answer, ClassAnswer, ClassLoss, PredictedTime, StationAnswer};
 use crate::named::Named;
 use crate::system::{Class, Route};

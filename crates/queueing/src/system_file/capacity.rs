@@ -1,9 +1,8 @@
 //! `capacity` or `queue`, and `when_full`: the most jobs at a station, and the fate of those that find it full.
 
-use super::SystemFileError;
 use super::distribution;
 use super::reader::{Reader, Value};
-use super::station::{LIMIT_MAX, ParsedStation};
+use super::{LIMIT_MAX, ParsedStation, SystemFileError};
 use crate::distribution::RandomVariable;
 use crate::system::{Capacity, Class, Discipline, Retry, Source, Visit, WhenFull};
 

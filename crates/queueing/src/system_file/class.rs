@@ -1,9 +1,8 @@
 //! `[classes.NAME]`: open with a rate or closed with users, and one route or several with probabilities.
 
 use super::reader::{Reader, Value, suggestion};
-use super::station::ParsedStation;
 use super::unit::{Dimension, positive, quantity};
-use super::{SystemFileError, capacity, demand, distribution, entries};
+use super::{ParsedStation, SystemFileError, capacity, demand, distribution, entries};
 use crate::distribution::{Distribution, RandomVariable};
 use crate::system::{Class, Discipline, Route, Source, Visit};
 

@@ -14,13 +14,16 @@ mod unit;
 
 use thiserror::Error;
 
-use crate::system::System;
+use crate::system::{Demand, StationModel, System};
 use reader::{Document, Reader};
 
 pub use settings::{SettingError, with_settings};
 
 /// The largest file read: a system has tens of lines.
 pub const SYSTEM_FILE_BYTES_MAX: usize = 1 << 20;
+
+/// The largest r and number of servers.
+const LIMIT_MAX: u32 = 1_000_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}: {message}")]
@@ -29,6 +32,12 @@ pub struct SystemFileError {
     pub line: usize,
     /// The problem and the suggested fix.
     pub message: String,
+}
+
+/// A station and the default demand of its visits.
+struct ParsedStation {
+    model: StationModel,
+    demand: Option<Demand>,
 }
 
 /// Reads a system file.

@@ -2,20 +2,11 @@
 
 use super::reader::{Reader, Value};
 use super::unit::{Dimension, positive};
-use super::{SystemFileError, capacity, demand, entries};
+use super::{LIMIT_MAX, ParsedStation, SystemFileError, capacity, demand, entries};
 use crate::speed::Speed;
-use crate::system::{Demand, Discipline, StationModel};
-
-/// The largest r and number of servers.
-pub(super) const LIMIT_MAX: u32 = 1_000_000;
+use crate::system::{Discipline, StationModel};
 
 const DISCIPLINES: &[&str] = &["fifo", "ps", "lps", "is"];
-
-/// A station and the default demand of its visits.
-pub(super) struct ParsedStation {
-    pub(super) model: StationModel,
-    pub(super) demand: Option<Demand>,
-}
 
 pub(super) fn parse_all(root: &mut Reader<'_>) -> Result<Vec<ParsedStation>, SystemFileError> {
     entries(root, "stations")?.into_iter().map(|(name, table)| parse(name, &table)).collect()

@@ -70,7 +70,6 @@ pub struct Site<'a> {
     pub retire: &'a Stop,
     /// Counts connections, and announces that log files must be reopened.
     pub scoreboard: &'a Scoreboard,
-    /// The access log, if there is one.
     pub log: Option<&'a AccessLog>,
     /// Where counters are published.
     pub published: &'a Published,

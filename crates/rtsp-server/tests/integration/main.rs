@@ -75,7 +75,6 @@ struct Client {
     packets: Vec<(u8, Vec<u8>)>,
 }
 
-/// An answer.
 #[derive(Debug)]
 struct Answer {
     status: u16,

@@ -7,5 +7,6 @@ mod script_process;
 mod scripts;
 mod workers;
 
-pub use scripts::{ScriptSettings, Scripts};
+pub use script_process::ScriptSettings;
+pub use scripts::Scripts;
 pub use workers::{WorkerSettings, Workers, WorkersError};

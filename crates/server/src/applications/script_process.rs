@@ -7,15 +7,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
-use sojourn_cgi::{Application, Script};
+use sojourn_cgi::{Application, Client, Script};
 use sojourn_http::request::{Parsed, Parser};
 use sojourn_http::{SitePath, Status};
-
-use super::scripts::{Job, ScriptSettings};
 
 /// The PATH of scripts; nothing of the server's own environment is passed on.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -27,6 +25,37 @@ const SHOWN_BYTES_MAX: usize = 8 * 1024;
 
 /// Names of scripts that write their own HTTP responses (RFC 3875, 5), bypassing the server's checks; they are refused.
 const NON_PARSED: &[u8] = b"nph-";
+
+/// Where scripts are, and their limits.
+#[derive(Clone, Debug)]
+pub struct ScriptSettings {
+    /// The directory that is mapped to `prefix`; no script outside is run, not even through links.
+    pub directory: PathBuf,
+    /// The part of the path that is removed: empty, or with a trailing slash.
+    pub prefix: Vec<u8>,
+    /// The script for a path that names a directory.
+    pub index: Vec<u8>,
+    /// The suffix that a script's name must have.
+    pub suffix: Vec<u8>,
+    /// Extra variables; they replace computed ones of the same name.
+    pub variables: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The most scripts running at once.
+    pub processes_max: usize,
+    /// The most requests waiting for a script; more are answered 503.
+    pub queue_max: usize,
+    pub timeout: Duration,
+}
+
+/// A request that a script is to answer.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// The script's end of the socket pair.
+    pub socket: OwnedFd,
+    pub request: Vec<u8>,
+    pub client: Client,
+    /// True if the request's body will arrive on the socket.
+    pub has_body: bool,
+}
 
 pub(super) struct ScriptProcess {
     name: String,

@@ -10,7 +10,6 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -27,7 +26,7 @@ use sojourn_cgi::{Client, Ends};
 use sojourn_http::request::Version;
 use sojourn_http::{Status, head};
 
-use super::script_process::ScriptProcess;
+use super::script_process::{Job, ScriptProcess, ScriptSettings};
 use crate::counters::{Counter, Served};
 
 /// The longest request head, including what the proxy adds; longer ones do not fit into a message.
@@ -41,26 +40,6 @@ const VERSIONS: [Version; 3] = [Version::Http10, Version::Http11, Version::Http2
 
 /// How long a script may continue after its client has left.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// Where scripts are, and their limits.
-#[derive(Clone, Debug)]
-pub struct ScriptSettings {
-    /// The directory that is mapped to `prefix`; no script outside is run, not even through links.
-    pub directory: PathBuf,
-    /// The part of the path that is removed: empty, or with a trailing slash.
-    pub prefix: Vec<u8>,
-    /// The script for a path that names a directory.
-    pub index: Vec<u8>,
-    /// The suffix that a script's name must have.
-    pub suffix: Vec<u8>,
-    /// Extra variables; they replace computed ones of the same name.
-    pub variables: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The most scripts running at once.
-    pub processes_max: usize,
-    /// The most requests waiting for a script; more are answered 503.
-    pub queue_max: usize,
-    pub timeout: Duration,
-}
 
 #[derive(Debug)]
 pub struct Scripts {
@@ -76,16 +55,6 @@ struct Counts {
     started: AtomicU64,
     refused: AtomicU64,
     timed_out: AtomicU64,
-}
-
-#[derive(Debug)]
-pub(super) struct Job {
-    /// The script's end of the socket pair.
-    pub socket: OwnedFd,
-    pub request: Vec<u8>,
-    pub client: Client,
-    /// True if the request's body will arrive on the socket.
-    pub has_body: bool,
 }
 
 impl Scripts {

@@ -26,12 +26,11 @@ impl Application {
         }
     }
 
-    /// Handles an event and returns the next want.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         match self {
             Application::Http1(machine) => match event {
                 Event::Received(buffer) if machine.may_be_http2() && Http2::is_begun_by(buffer.unread()) => {
-                    let mut machine = Box::new(machine.as_http2());
+                    let mut machine = Box::new(Http2::new(machine.peer(), false));
                     let want = machine.handle(Event::Received(buffer), context);
                     *self = Application::Http2(machine);
                     want
@@ -62,7 +61,6 @@ impl Application {
         }
     }
 
-    /// Called before the connection is dropped: ends whatever it has started.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         match self {
             Application::Http1(machine) => machine.finish(context),

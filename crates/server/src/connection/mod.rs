@@ -24,10 +24,13 @@ mod application;
 #[cfg(test)]
 pub(crate) mod bench;
 mod buffer;
+mod exchange;
 mod handler;
 mod http1;
 mod http2;
+mod outbox;
 mod output;
+mod response;
 mod send_path;
 #[cfg(test)]
 #[path = "tests/simulation.rs"]
@@ -38,13 +41,13 @@ mod want;
 
 pub use application::Application;
 pub use buffer::{Buffer, Pool};
-pub use handler::{
-    Address, BodyStep, BodyWriter, Destination, ExchangeEvent, ExchangeId, Handler, Launch, Launched,
-    MachineId, Outbox, Progress, Step,
-};
-pub use http1::{Http1, Response, Source};
+pub use exchange::{BodyStep, ExchangeEvent, ExchangeId, Progress, Step};
+pub use handler::Handler;
+pub use http1::Http1;
 pub use http2::Http2;
+pub use outbox::{Address, Destination, Launch, Launched, MachineId, Outbox};
 pub use output::{Frames, Output, Piece};
+pub use response::{BodyWriter, Response, Source};
 pub use send_path::{HEAD_ALIGNMENT_BYTES, SendPath};
 pub use tls::TlsConnection;
 pub use want::{Event, Lane, Reason, Wait, Want};

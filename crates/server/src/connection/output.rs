@@ -116,3 +116,10 @@ impl Output {
         self.bytes.len() + self.body.as_ref().map_or(0, Piece::length)
     }
 }
+
+/// Output of bytes only.
+impl From<Vec<u8>> for Output {
+    fn from(bytes: Vec<u8>) -> Output {
+        Output { bytes, ..Output::default() }
+    }
+}

@@ -19,6 +19,7 @@ use crate::counters::Served;
 use crate::hosts::Hosts;
 use crate::limits::Limits;
 
+pub mod destination;
 pub mod echo;
 pub mod forward_proxy;
 pub mod reverse_proxy;

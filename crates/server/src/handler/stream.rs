@@ -176,7 +176,6 @@ impl Stream {
         })
     }
 
-    /// Sends `piece`.
     pub fn send(&mut self, piece: Piece) -> BodyStep {
         let is_last = self.end - self.offset <= self.length() && self.rest.is_empty();
         // Head and body leave memory in one call, so nothing is left before the end, unlike from a file.

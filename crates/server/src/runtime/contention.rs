@@ -34,7 +34,7 @@ pub struct Backlog<'a> {
 }
 
 impl<'a> Backlog<'a> {
-    /// Of `workers` that accept from these listeners one connection at a time, counted on the scoreboard.
+    /// The backlog before `workers` that accept one connection at a time from these listeners, counted on the scoreboard.
     pub fn new(listeners: Vec<BorrowedFd<'a>>, scoreboard: &'a Scoreboard, workers: usize) -> Backlog<'a> {
         Backlog { listeners, scoreboard, workers: workers as u64 }
     }

@@ -36,7 +36,6 @@ pub enum Connections {
     Any,
 }
 
-/// A part of the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Files,

@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sojourn_server::connection::Transport;
 use sojourn_server::handler::reverse_proxy::DiskThreads;
 use sojourn_server::{Architecture, Counter, Listener, Served, Site, Stop, admin};
-use sojourn_testing::requests::Serving;
+use sojourn_testing::client::Serving;
 use sojourn_testing::{Client, until};
 
 /// A running server; dropping it stops it.

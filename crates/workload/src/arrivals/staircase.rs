@@ -13,8 +13,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::templates::{Templates, Totals, TraceTemplates};
 use super::{Arrival, ArrivalsError, positive};
-use crate::draw;
 use crate::trace::Trace;
+use crate::variates;
 
 /// The most sessions in progress at once, on average, at any level.
 pub const IN_PROGRESS_MAX: usize = 1_000_000;
@@ -161,7 +161,7 @@ impl<T: Templates> StaircaseArrivals<T> {
         };
         let added = requests_per_second - before_rate;
         let mean = self.staircase.sessions_in_progress(&self.totals, added);
-        let count = draw::poisson(&mut self.batch_random, mean);
+        let count = variates::poisson(&mut self.batch_random, mean);
         let settle_ns = self.staircase.settle_ns.min(start_ns - before_ns);
         let connect = |k: usize| start_ns - settle_ns + (settle_ns as f64 * k as f64 / count as f64) as u64;
         (0..count).filter_map(|k| self.draw_in_progress(start_ns, connect(k)).transpose()).collect()
@@ -209,7 +209,7 @@ impl Iterator for Newcomers {
 
     fn next(&mut self) -> Option<Arrival> {
         // A unit-rate exponential, consumed at the rate of each level it crosses.
-        let mut remaining = draw::exponential(&mut self.random);
+        let mut remaining = variates::exponential(&mut self.random);
         loop {
             let &(_, rate) = self.levels.get(self.level)?;
             let until_ns = self.levels.get(self.level + 1).map_or(self.end_ns, |&(start_ns, _)| start_ns);

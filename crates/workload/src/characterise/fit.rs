@@ -132,7 +132,7 @@ mod tests {
     use rand_xoshiro::Xoshiro256PlusPlus;
 
     use super::*;
-    use crate::draw;
+    use crate::variates;
 
     fn sample(count: usize, mut size: impl FnMut(&mut Xoshiro256PlusPlus) -> f64) -> WeightedSample {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_log_normal_sample_gives_its_parameters_back() {
-        let sizes = sample(20_000, |random| (7.811 + 1.573 * draw::normal(random)).exp());
+        let sizes = sample(20_000, |random| (7.811 + 1.573 * variates::normal(random)).exp());
         let fit = log_normal(&sizes).unwrap();
         // Standard errors are sigma / sqrt(n) = 0.011 and sigma / sqrt(2 n) = 0.008.
         assert!((fit.mu - 7.811).abs() < 0.035, "{fit:?}");

@@ -10,7 +10,7 @@ mod fit;
 mod overview;
 mod popularity;
 mod quantiles;
-mod rhythm;
+mod rate_over_time;
 mod sessions;
 mod sizes;
 mod source;
@@ -21,7 +21,7 @@ use serde::Serialize;
 
 pub use fit::{Goodness, LogNormalFit, ParetoFit};
 pub use popularity::{Popularity, RankPoint};
-pub use rhythm::{Hour, Rhythm, TIMELINE_POINTS_MAX, TimelinePoint};
+pub use rate_over_time::{Hour, Rhythm, TIMELINE_POINTS_MAX, TimelinePoint};
 pub use sessions::{SessionStatistics, Summary};
 pub use sizes::{CdfPoint, SizeDistribution, SizeQuantiles};
 pub use source::{Source, StoredTrace};

@@ -27,7 +27,6 @@ pub struct SessionStatistics {
 
 /// Mean and percentiles of one quantity; all zero without values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "p95 is the 95th percentile")]
 pub struct Summary {
     pub count: u64,
     pub mean: f64,

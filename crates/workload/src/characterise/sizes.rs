@@ -30,7 +30,6 @@ pub struct SizeDistribution {
 
 /// Sizes that the given shares of the sample do not exceed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "p95 is the 95th percentile")]
 pub struct SizeQuantiles {
     pub min: u64,
     pub p1: u64,

@@ -8,16 +8,16 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
-use super::behaviour::{Behaviour, Sizes};
 use super::coverage::{ByName, Class, Counter};
 use super::durations::Durations;
+use super::dynamic_paths::{Behaviour, Sizes};
 use super::entry::{Entry, Malformed};
 use super::error::ImportError;
 use super::format::Format;
 use super::interner::Interner;
-use super::logs::{LogReport, Opened};
+use super::logs::Opened;
 use super::policy::{Reason, Verdict, is_whole, judge, takes_by_name};
-use super::report::{ImportReport, MalformedLine, Tally};
+use super::report::{ImportReport, LogReport, MalformedLine, Tally};
 use super::time::{self, NS_PER_SECOND};
 use super::{Options, names};
 use crate::sessions::Row;

@@ -5,9 +5,9 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
 use lzma_rust2::XzReader;
-use serde::Serialize;
 
 use super::ImportError;
+use super::report::Compression;
 
 /// The size of a decompressed chunk.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -16,21 +16,6 @@ const MAGIC_BYTES: usize = 6;
 
 /// The memory limit of an xz decoder: twice what `xz -9` needs. A header may demand 4 GiB.
 const XZ_MEMORY_KIB: u32 = 128 << 10;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Compression {
-    #[default]
-    Plain,
-    /// gzip, of one member or several.
-    Gzip,
-    /// bzip2, of one stream or several.
-    Bzip2,
-    /// xz, of one stream or several.
-    Xz,
-    /// zstd, of one frame or several.
-    Zstd,
-}
 
 impl Compression {
     /// RFC 1952, 2.3.1; RFC 8878, 3.1.1; "The .xz File Format", 2.1.1.1: the magic numbers. bzip2's is followed by its level.

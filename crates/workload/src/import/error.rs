@@ -5,8 +5,7 @@ use std::io;
 use thiserror::Error;
 
 use super::format::FORMAT_NAMES;
-use super::logs::NotALog;
-use super::report::{MalformedLine, Skipped};
+use super::report::{MalformedLine, NotALog, Skipped};
 
 #[derive(Debug, Error)]
 pub enum ImportError {

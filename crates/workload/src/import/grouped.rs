@@ -8,11 +8,11 @@ use std::ops::ControlFlow;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::ahead::{self, PARSERS_MAX, Parsed};
 use super::collector::{Collected, Collector, Documents};
 use super::lines::{self, Step};
-use super::logs::{Log, NotALog, Opened, Unreadable};
-use super::{ImportError, ImportReport, Options, Progress};
+use super::logs::{Log, Opened, Unreadable};
+use super::parse_ahead::{self, PARSERS_MAX, Parsed};
+use super::{ImportError, ImportReport, NotALog, Options, Progress};
 use crate::request_times::RequestTimes;
 use crate::sessions::{self, Grouped, Grouping};
 use crate::sorting::{Sorted, Sorter, Spill};
@@ -154,7 +154,7 @@ fn read(
     };
     let Opened { reader, format, .. } = &mut opened;
     if options.parsers > 0 && log.may_read_ahead && format.is_stateless() {
-        return ahead::for_each(reader, format, options.parsers.min(PARSERS_MAX), |parsed| {
+        return parse_ahead::for_each(reader, format, options.parsers.min(PARSERS_MAX), |parsed| {
             let due = match parsed {
                 Parsed::Line { bytes, text, entry } => {
                     collector.parsed_line(bytes, text, entry, spill)?;

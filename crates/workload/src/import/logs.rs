@@ -5,11 +5,9 @@
 
 use std::io::{self, BufRead, Cursor, Read};
 
-use serde::Serialize;
-
-use super::compression::{self, Compression};
+use super::compression;
 use super::detect::{self, Detected};
-use super::report::{DetectedBy, MalformedLine};
+use super::report::{Compression, DetectedBy, MalformedLine};
 use super::{Format, ImportError, Options};
 
 /// The byte order mark U+FEFF in UTF-8, which some programs write at the start of a file.
@@ -31,23 +29,6 @@ impl<'l> Log<'l> {
     pub fn only(reader: impl BufRead + Send + 'l) -> Self {
         Log { name: String::new(), reader: Ok(Box::new(reader)), may_read_ahead: false, is_found: false }
     }
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct LogReport {
-    pub name: String,
-    pub compression: Compression,
-    pub format: String,
-    /// The evidence for a detected format; `None` if it was given.
-    pub format_detected: Option<DetectedBy>,
-    pub lines: u64,
-    pub malformed: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct NotALog {
-    pub name: String,
-    pub why: String,
 }
 
 /// An open log, with its first bytes read and its format chosen.

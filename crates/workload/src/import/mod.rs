@@ -6,16 +6,15 @@
 //! [`import`] returns a trace in memory. [`import_to_file`] writes one; its memory grows only with the distinct names,
 //! each within its limit. Both give the same trace.
 
-mod ahead;
 mod alb;
 mod apache;
-mod behaviour;
 mod clf;
 mod collector;
 mod compression;
 mod coverage;
 mod detect;
 mod durations;
+mod dynamic_paths;
 mod entry;
 mod envoy;
 mod error;
@@ -29,6 +28,7 @@ mod lines;
 mod logs;
 mod names;
 mod nginx;
+mod parse_ahead;
 mod policy;
 mod report;
 mod request_counts;
@@ -46,18 +46,18 @@ use std::ops::ControlFlow;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 pub use crate::limits::{DOCUMENTS_MAX, HOST_BYTES_MAX, LINE_BYTES_MAX, NAMES_MAX, REQUESTS_MAX};
-pub use ahead::PARSERS_MAX;
-pub use compression::Compression;
 pub use coverage::{BusiestMinute, Class, ClassCount, Coverage, PATHS_MAX, PathCount, TOP_PATHS_MAX};
 pub use detect::{SAMPLE_BYTES_MAX, SAMPLE_LINES_MAX};
 pub use entry::{DURATION_NS_MAX, Entry, Malformed, SIZE_BYTES_MAX};
 pub use error::ImportError;
 pub use format::{FORMAT_NAMES, Format, FormatError};
 pub use interner::NAMES_BYTES_MAX;
-pub use logs::{Log, LogReport, NotALog};
+pub use logs::Log;
+pub use parse_ahead::PARSERS_MAX;
 pub use policy::Keep;
 pub use report::{
-    DetectedBy, ImportReport, MALFORMED_SHOWN_MAX, MALFORMED_TEXT_BYTES_MAX, MalformedLine, Skipped,
+    Compression, DetectedBy, ImportReport, LogReport, MALFORMED_SHOWN_MAX, MALFORMED_TEXT_BYTES_MAX,
+    MalformedLine, NotALog, Skipped,
 };
 pub use request_counts::{DISTINCT_REQUESTS_MAX, RequestCount, Requests, count_requests};
 pub use selection::Selection;

@@ -5,10 +5,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::compression::Compression;
 use super::coverage::Coverage;
 use super::entry::{Entry, Malformed};
-use super::logs::{LogReport, NotALog};
 
 pub const MALFORMED_SHOWN_MAX: usize = 10;
 
@@ -68,6 +66,41 @@ pub struct ImportReport {
     pub sessions: u64,
     /// Warnings for the user, in full sentences.
     pub warnings: Vec<String>,
+}
+
+/// One of several logs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LogReport {
+    pub name: String,
+    pub compression: Compression,
+    pub format: String,
+    /// The evidence for a detected format; `None` if it was given.
+    pub format_detected: Option<DetectedBy>,
+    pub lines: u64,
+    pub malformed: u64,
+}
+
+/// A file that was found in a folder and skipped.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NotALog {
+    pub name: String,
+    pub why: String,
+}
+
+/// By the first bytes of a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compression {
+    #[default]
+    Plain,
+    /// gzip, of one member or several.
+    Gzip,
+    /// bzip2, of one stream or several.
+    Bzip2,
+    /// xz, of one stream or several.
+    Xz,
+    /// zstd, of one frame or several.
+    Zstd,
 }
 
 /// The evidence for a format.

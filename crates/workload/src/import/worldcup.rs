@@ -77,7 +77,6 @@ pub fn is_sample(sample: &[u8]) -> bool {
         })
 }
 
-/// Parses a record.
 pub fn parse(record: &[u8]) -> Result<Entry<'_>, Malformed> {
     if record.len() != RECORD_BYTES {
         return Err(Malformed::NotARecord);

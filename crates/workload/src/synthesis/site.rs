@@ -3,7 +3,7 @@
 use rand::{Rng, RngExt};
 
 use super::Synthesis;
-use crate::draw;
+use crate::variates;
 
 /// The largest document, 50 MB. With the default parameters one in six thousand million is cut to it.
 pub const SIZE_BYTES_MAX: u64 = 50_000_000;
@@ -21,7 +21,7 @@ pub struct Site {
 impl Site {
     pub fn new(options: &Synthesis, random: &mut impl Rng) -> Self {
         let size = |_| {
-            let size = (options.size_mu + options.size_sigma * draw::normal(random)).exp();
+            let size = (options.size_mu + options.size_sigma * variates::normal(random)).exp();
             (size.round() as u64).clamp(1, SIZE_BYTES_MAX)
         };
         let ranks = |pages| {

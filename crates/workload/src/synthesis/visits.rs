@@ -3,7 +3,7 @@
 use rand::{Rng, RngExt};
 
 use super::site::Site;
-use crate::draw;
+use crate::variates;
 
 const DAY_MS: f64 = 86_400_000.0;
 
@@ -85,14 +85,14 @@ fn visit(site: &Site, random: &mut impl Rng, entries: &mut Vec<Entry>) {
     let mut at_ms = draw_start_ms(random);
     for number in 0..1 + draw_geometric(PAGES_MEAN - 1.0, random) {
         if number > 0 {
-            at_ms += THINK_MS_MEDIAN * (THINK_SIGMA * draw::normal(random)).exp();
+            at_ms += THINK_MS_MEDIAN * (THINK_SIGMA * variates::normal(random)).exp();
         }
         let page = site.draw_page(random);
         add(entries, at_ms, client, page, page, random);
-        at_ms += PARSE_MS_MEAN * draw::exponential(random);
+        at_ms += PARSE_MS_MEAN * variates::exponential(random);
         for _ in 0..draw_geometric(OBJECTS_MEAN, random) {
             add(entries, at_ms, client, site.draw_object(random), page, random);
-            at_ms += OBJECT_MS_MEAN * draw::exponential(random);
+            at_ms += OBJECT_MS_MEAN * variates::exponential(random);
         }
     }
 }
@@ -121,7 +121,7 @@ fn draw_start_ms(random: &mut impl Rng) -> f64 {
 /// Geometric from zero: the number of successes before the first failure.
 fn draw_geometric(mean: f64, random: &mut impl Rng) -> u32 {
     let success = mean / (1.0 + mean);
-    (draw::exponential(random) / -success.ln()) as u32
+    (variates::exponential(random) / -success.ln()) as u32
 }
 
 fn draw_kind(random: &mut impl Rng) -> Kind {

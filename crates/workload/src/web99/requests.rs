@@ -4,7 +4,6 @@ use std::fmt;
 
 use super::{CLASSES, FILES};
 
-/// A kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Static,

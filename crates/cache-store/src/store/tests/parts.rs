@@ -32,7 +32,6 @@ fn give(store: &Store, tag: &[u8], part: ByteRange, body: &[u8]) -> bool {
     fill.end()
 }
 
-/// The stored bytes of `wanted`.
 fn held(store: &Store, wanted: ByteRange) -> Option<Vec<u8>> {
     let object = store.parts(&Key::new(KEY))?;
     Some(object.chunks(object.stored_position(wanted)?).concat())

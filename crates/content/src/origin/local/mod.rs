@@ -1,6 +1,6 @@
 //! A local directory as an origin: maps a path to a file below the root with its compressed copies, or to a listing.
 //!
-//! `root` resolves names, and `page` formats listings. Lookups do not allocate, because helper processes do them too.
+//! `root` resolves names, and `listing` shows directories. Lookups do not allocate, because helper processes do them too.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,7 +18,6 @@ use crate::rules::Rules;
 
 mod listing;
 mod names;
-mod page;
 mod root;
 #[cfg(test)]
 mod tests;

@@ -52,7 +52,6 @@ impl Root {
         Ok(Root { fd, links, kernel_resolves })
     }
 
-    /// Opens `path` below the root.
     pub fn open_below(&self, path: &CStr, flags: OFlags, mode: BlockingMode) -> Result<OwnedFd, Errno> {
         match (self.kernel_resolves, mode, self.links) {
             (true, BlockingMode::Disk, _) => self.resolve(path, flags),

@@ -66,7 +66,7 @@ impl Default for RemoteLimits {
     }
 }
 
-/// What a document needs to be read.
+/// How a document's bytes are read: its object in one version, and the store.
 #[derive(Debug)]
 struct OpenObject {
     chunk_bytes: u64,
@@ -107,7 +107,7 @@ struct Known {
     lifetime: Duration,
 }
 
-/// What a remote origin has done.
+/// Counters of a remote origin.
 #[derive(Debug, Default)]
 struct Counts {
     opens: AtomicU64,

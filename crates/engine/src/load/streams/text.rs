@@ -7,7 +7,6 @@ use super::{
     StreamResult,
 };
 
-/// Writes a result as text.
 pub fn write_text(output: &mut impl Write, result: &StreamResult) -> io::Result<()> {
     let report = &result.report;
     let streams = &report.streaming.streams;

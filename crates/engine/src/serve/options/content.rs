@@ -6,12 +6,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::Parser;
 use sojourn_content::{CacheControl, Links, Precompressed, Rules};
+use sojourn_http::SitePath;
 use sojourn_http::media::MediaTypes;
-use sojourn_http::{SitePath, Status};
 use sojourn_server::Pages;
 
 use super::content_values::{self as values, ByExtension, ErrorPage, Field, MediaType};
+use crate::serve::config;
 
 /// The options of one directory.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -138,7 +140,7 @@ impl ContentOptions {
 }
 
 /// A virtual host with its own directory: `NAME,NAME=DIR`, or a table as in the configuration file.
-#[derive(clap::Parser, Clone, Debug)]
+#[derive(Parser, Clone, Debug)]
 #[command(no_binary_name = true, disable_help_flag = true)]
 pub struct HostOptions {
     /// Its names
@@ -151,9 +153,16 @@ pub struct HostOptions {
     pub content: ContentOptions,
 }
 
-/// Statuses for which a site may have an error page: those with which a document can fail.
-pub const STATUSES: &[Status] =
-    &[Status::Forbidden, Status::NotFound, Status::InternalServerError, Status::ServiceUnavailable];
+/// Parses `NAME,NAME=DIR`, or a TOML table in braces.
+pub fn host(text: &str) -> Result<HostOptions, String> {
+    if text.starts_with('{') {
+        let words = config::words_of_table(text, &<HostOptions as clap::CommandFactory>::command())?;
+        return HostOptions::try_parse_from(words).map_err(|error| config::first_line(&error));
+    }
+    let (names, root) = text.split_once('=').ok_or("expected NAME=DIR, as in www.example.org=/srv/www")?;
+    let names = names.split(',').map(values::host_name).collect::<Result<_, _>>()?;
+    Ok(HostOptions { names, root: root.into(), content: ContentOptions::default() })
+}
 
 fn or<T>(own: Vec<T>, others: Vec<T>) -> Vec<T> {
     if own.is_empty() { others } else { own }
@@ -166,4 +175,32 @@ fn names<T: Copy>(all: &[T], name: fn(T) -> &'static str) -> clap::builder::Poss
 fn chosen<T: Copy + Default>(given: &Option<String>, all: &[T], name: fn(T) -> &'static str) -> T {
     let is_it = |choice: &T| Some(name(*choice)) == given.as_deref();
     all.iter().copied().find(is_it).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use sojourn_http::Status;
+
+    use super::*;
+
+    #[test]
+    fn hosts() {
+        let short = host("a.example,*.b.example=/srv/a").unwrap();
+        assert_eq!((short.names.len(), short.root.to_str()), (2, Some("/srv/a")));
+        let text = "{ names = [\"a.example\"], root = \"/srv/a\", listing = true, serve-hidden = false, \
+            index = [\"a\", \"b\"], error-page = { 404 = \"/404.html\" }, header = \"X-A: b\" }";
+        let long = host(text).unwrap().content;
+        assert_eq!((long.listing, long.serve_hidden, long.index.len()), (Some(true), Some(false), 2));
+        assert_eq!((long.error_page[0].status, &*long.header[0].value), (Status::NotFound, "b"));
+        for (bad, said) in [
+            ("a.example", "expected NAME=DIR"),
+            ("a:80=/srv", "not a host name"),
+            ("{ root = \"/srv\" }", "--names"),
+            ("{ names = [\"a\"], root = \"/srv\", listen = \"x\" }", "listen"),
+            ("{ names = [\"a\"], root = ", ""),
+        ] {
+            let error = host(bad).unwrap_err();
+            assert!(error.contains(said) && !error.contains('\n'), "{bad}: {error}");
+        }
+    }
 }

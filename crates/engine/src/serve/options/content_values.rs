@@ -1,12 +1,8 @@
 //! Parses the values of the content options.
 
-use clap::Parser;
 use sojourn_http::media::{EXTENSION_BYTES_MAX, is_media_type};
 use sojourn_http::token::is_token;
 use sojourn_http::{SitePath, Status, host};
-
-use super::content::{ContentOptions, HostOptions, STATUSES};
-use crate::serve::config;
 
 /// The longest field that can be added.
 const FIELD_BYTES_MAX: usize = 1024;
@@ -34,6 +30,10 @@ const RESERVED: &[(&str, &str)] = &[
 /// Cache-Control directives with an argument, so that `max-age=60` is not mistaken for an extension.
 const DIRECTIVES: &[&str] =
     &["max-age", "s-maxage", "stale-while-revalidate", "stale-if-error", "no-cache", "private"];
+
+/// Statuses for which a site may have an error page: those with which a document can fail.
+pub const STATUSES: &[Status] =
+    &[Status::Forbidden, Status::NotFound, Status::InternalServerError, Status::ServiceUnavailable];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaType {
@@ -138,17 +138,6 @@ pub fn host_name(text: &str) -> Result<String, String> {
     Err(format!("{text:?} is not a host name: use example.org, *.example.org or an address, without a port"))
 }
 
-/// Parses `NAME,NAME=DIR`, or a TOML table in braces.
-pub fn host(text: &str) -> Result<HostOptions, String> {
-    if text.starts_with('{') {
-        let words = config::words_of_table(text, &<HostOptions as clap::CommandFactory>::command())?;
-        return HostOptions::try_parse_from(words).map_err(|error| config::first_line(&error));
-    }
-    let (names, root) = text.split_once('=').ok_or("expected NAME=DIR, as in www.example.org=/srv/www")?;
-    let names = names.split(',').map(host_name).collect::<Result<_, _>>()?;
-    Ok(HostOptions { names, root: root.into(), content: ContentOptions::default() })
-}
-
 fn is_directives(list: &str) -> bool {
     list.split(',').next_back().is_some_and(|last| DIRECTIVES.contains(&last))
 }
@@ -217,27 +206,6 @@ mod tests {
         assert_eq!(error_page("404=/errors/404.html").map(|it| it.status.code()), Ok(404));
         for bad in ["404", "200=/x", "404=x", "404=/dir/", "404=/../x", "418=/x"] {
             assert!(error_page(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn hosts() {
-        let short = host("a.example,*.b.example=/srv/a").unwrap();
-        assert_eq!((short.names.len(), short.root.to_str()), (2, Some("/srv/a")));
-        let text = "{ names = [\"a.example\"], root = \"/srv/a\", listing = true, serve-hidden = false, \
-            index = [\"a\", \"b\"], error-page = { 404 = \"/404.html\" }, header = \"X-A: b\" }";
-        let long = host(text).unwrap().content;
-        assert_eq!((long.listing, long.serve_hidden, long.index.len()), (Some(true), Some(false), 2));
-        assert_eq!((long.error_page[0].status, &*long.header[0].value), (Status::NotFound, "b"));
-        for (bad, said) in [
-            ("a.example", "expected NAME=DIR"),
-            ("a:80=/srv", "not a host name"),
-            ("{ root = \"/srv\" }", "--names"),
-            ("{ names = [\"a\"], root = \"/srv\", listen = \"x\" }", "listen"),
-            ("{ names = [\"a\"], root = ", ""),
-        ] {
-            let error = host(bad).unwrap_err();
-            assert!(error.contains(said) && !error.contains('\n'), "{bad}: {error}");
         }
     }
 }

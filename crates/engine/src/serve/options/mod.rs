@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+pub mod bucket;
 mod cache;
 pub mod content;
 pub mod content_values;
@@ -95,7 +96,7 @@ pub struct Options {
 pub struct HostsOptions {
     /// Serve these host names from their own directory or remote origin; in a configuration file also as [[host]] tables with names,
     /// root and any options that differ; repeatable
-    #[arg(long, value_name = "NAME,NAME=DIR", value_parser = content_values::host)]
+    #[arg(long, value_name = "NAME,NAME=DIR", value_parser = content::host)]
     pub host: Vec<HostOptions>,
     /// A host name under which DIR is served; repeatable
     #[arg(long, value_name = "NAME", value_parser = content_values::host_name)]

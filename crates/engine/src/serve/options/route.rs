@@ -49,7 +49,6 @@ pub enum Target {
     },
 }
 
-/// The table.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Table {

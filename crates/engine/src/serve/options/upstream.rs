@@ -19,9 +19,9 @@ use sojourn_server::handler::reverse_proxy::{
 };
 use sojourn_server::tls::UpstreamTls;
 
+use super::bucket::Bucket;
 use super::origin::S3Options;
 use super::values::{duration, size};
-use crate::serve::origin::Bucket;
 
 /// What a path that ends in a slash stands for in a bucket.
 const INDEX: &[u8] = b"index.html";

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use sojourn_testing::requests::status;
+use sojourn_testing::client::status;
 use sojourn_testing::smuggling::{AFTER, PASSED, REFUSED};
 use sojourn_testing::upstream::Upstream;
 

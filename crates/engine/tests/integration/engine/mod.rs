@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use sojourn_server::{ALL, Architecture, Counter};
-use sojourn_testing::requests::Serving;
+use sojourn_testing::client::Serving;
 pub use sojourn_testing::{Client, DEADLINE};
 use sojourn_testing::{fixture, rich_fixture, until};
 pub mod tls;
@@ -183,7 +183,6 @@ impl Server {
         serving.filter_map(|pid| Pid::from_raw(pid.parse().unwrap())).collect()
     }
 
-    /// Connects to it.
     pub fn connect(&self) -> Client {
         Client::to(self.address)
     }
@@ -203,7 +202,6 @@ impl Server {
         get(self.admin, "/metrics")
     }
 
-    /// Waits until `counter` is `value`.
     pub fn wait_until(&self, counter: Counter, value: u64) {
         let begun = Instant::now();
         while self.counters().value(counter) != value {

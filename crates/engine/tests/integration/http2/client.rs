@@ -43,7 +43,6 @@ pub struct Exchange {
     /// The end of the exchange.
     pub outcome: Option<Result<(), Option<Reason>>>,
     asked: Instant,
-    /// The duration of the exchange.
     pub took: Duration,
 }
 
@@ -182,7 +181,6 @@ impl Exchange {
         self.took = self.asked.elapsed();
     }
 
-    /// Checks the status and the body.
     pub fn check(&self, status: u16, body: &[u8]) {
         assert_eq!(self.outcome, Some(Ok(())));
         assert_eq!(self.head.as_ref().unwrap().0, status);

@@ -8,7 +8,7 @@ use sojourn_server::Counter;
 
 use super::OK;
 use super::{over_all, proxy};
-use sojourn_testing::requests::{exchange, get, status};
+use sojourn_testing::client::{exchange, get, status};
 use sojourn_testing::upstream::{self, Upstream};
 
 #[test]

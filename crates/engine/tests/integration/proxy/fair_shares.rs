@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use sojourn_server::Counter;
-use sojourn_testing::requests::status;
+use sojourn_testing::client::status;
 use sojourn_testing::upstream::Upstream;
 
 use super::proxy;

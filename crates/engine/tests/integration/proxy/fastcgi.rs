@@ -6,7 +6,7 @@ use std::process::Command;
 use sojourn_server::{ALL, Counter};
 
 use crate::engine::{ENGINE, Server};
-use sojourn_testing::requests::{ask, exchange, get, status};
+use sojourn_testing::client::{ask, exchange, get, status};
 use sojourn_testing::upstream::{Peer, Upstream};
 
 const END_REQUEST: u8 = 3;

@@ -6,7 +6,7 @@ use std::fs;
 use super::over_sharing;
 use crate::engine::Server;
 use sojourn_server::Counter;
-use sojourn_testing::requests::{ask, get, get_with, status};
+use sojourn_testing::client::{ask, get, get_with, status};
 use sojourn_testing::until;
 use sojourn_testing::upstream::Upstream;
 

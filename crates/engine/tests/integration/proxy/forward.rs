@@ -7,8 +7,8 @@ use std::process::Command;
 use crate::engine::tls::Identity;
 use crate::engine::{Client, ENGINE, Server};
 use sojourn_server::{ALL, CacheScope, Counter};
+use sojourn_testing::client::ask;
 use sojourn_testing::client::with_deadline;
-use sojourn_testing::requests::ask;
 use sojourn_testing::upstream::Upstream;
 use sojourn_testing::{fixture, until};
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::proxy;
 use crate::engine::{DEADLINE, Server};
 use sojourn_server::Counter;
-use sojourn_testing::requests::get;
+use sojourn_testing::client::get;
 use sojourn_testing::upstream::Upstream;
 
 /// The number of disk threads.

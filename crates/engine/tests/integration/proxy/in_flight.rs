@@ -16,7 +16,6 @@ const CLIENTS: usize = 50;
 /// The allowed memory besides the cache's 16 MiB: code, and a little per client.
 const RESIDENT_MIB_MAX: u64 = 16 + 50;
 
-/// The body at a number.
 fn body(number: usize) -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     let bytes = BYTES.get_or_init(|| (0..BODY_BYTES + CLIENTS).map(|at| (at * at / 7) as u8).collect());

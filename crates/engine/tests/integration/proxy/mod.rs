@@ -19,7 +19,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use sojourn_server::{ALL, CacheScope, Counter};
-use sojourn_testing::requests::{exchange, get, status};
+use sojourn_testing::client::{exchange, get, status};
 use sojourn_testing::upstream::{self, Upstream};
 
 use crate::engine::{ENGINE, Server};

@@ -7,7 +7,7 @@ use super::proxy;
 use crate::engine::{Client, ENGINE};
 use rustix::process::{Signal, kill_process};
 use sojourn_server::{ALL, CacheScope, Counter};
-use sojourn_testing::requests::{exchange, get};
+use sojourn_testing::client::{exchange, get};
 use sojourn_testing::upstream::Upstream;
 
 const FRESH: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nCache-Control: max-age=60\r\n\r\nhello";

@@ -3,9 +3,9 @@
 use sojourn_measure::{Nanos, clock};
 
 use crate::{
-    clients::{connection::Connection, run::Run},
+    clients::{Run, connection::Connection},
     http::{cause::Cause, connection::State},
-    statistics::recorder::PendingRequest,
+    statistics::step::PendingRequest,
 };
 
 impl Run<'_> {

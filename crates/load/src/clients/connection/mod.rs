@@ -16,9 +16,9 @@ use rustix::event::epoll::{EventData, EventFlags};
 use sojourn_measure::Nanos;
 
 use crate::{
-    clients::run::Run,
+    clients::Run,
     http::connection::{HttpConnection, State},
-    statistics::recorder::Exchange,
+    statistics::step::Exchange,
 };
 
 pub(super) const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);

@@ -8,8 +8,8 @@ use sojourn_measure::{Nanos, clock};
 
 use crate::{
     clients::{
+        Run,
         connection::{ARRIVALS, Connection, event_data},
-        run::Run,
     },
     http::{
         cause::{self, Cause},
@@ -20,7 +20,7 @@ use crate::{
     },
     plan::{Connections, scenario::BODY_KEPT_BYTES_MAX},
     runtime::{connector::Connector, read_rate::ReadRate},
-    statistics::recorder::Exchange,
+    statistics::step::Exchange,
 };
 
 /// Opens connections to the server under test.

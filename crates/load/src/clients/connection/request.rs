@@ -5,12 +5,12 @@ use sojourn_measure::Nanos;
 
 use crate::{
     clients::{
+        Run,
         connection::{ARRIVALS, Connection, event_data},
-        run::Run,
     },
     http::{cause, connection::State},
     plan::visitor::VisitorForm,
-    statistics::recorder::Exchange,
+    statistics::step::Exchange,
 };
 
 impl Run<'_> {

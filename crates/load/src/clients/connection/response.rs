@@ -9,14 +9,14 @@ use std::mem;
 use sojourn_measure::{Nanos, clock};
 
 use crate::{
-    clients::run::Run,
+    clients::Run,
     http::{
         cause::Cause,
         connection::{Read, Received},
         response_reader::{Progress, Response},
     },
     plan::{scenario::user::Next as Judged, visitor::VisitorForm},
-    statistics::recorder::Exchange,
+    statistics::step::Exchange,
 };
 
 /// Reads per connection before others are read, so that a server that never stops sending does not starve them.

@@ -42,7 +42,6 @@ struct Body {
     expected: u64,
 }
 
-/// The progress of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     More,

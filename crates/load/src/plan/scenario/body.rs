@@ -8,8 +8,6 @@ use crate::plan::scenario::{
     template::{Place, Template},
 };
 
-/// The largest body in a file, uploads included.
-pub const BODY_BYTES_MAX: usize = 256 << 20;
 /// The boundary between parts; no real text contains it.
 const BOUNDARY: &str = "----sojourn-7d1f0b5c9a3e46428f6b";
 

@@ -15,9 +15,9 @@ use crate::{
         distribution::{Distribution, Shape},
         duration,
         scenario::{
-            Address, Authorization, Flow, REDIRECTS_MAX, REQUESTS_MAX, Scenario, ScenarioRequest, Server,
+            Address, Authorization, BODY_BYTES_MAX, Flow, REDIRECTS_MAX, REQUESTS_MAX, Scenario,
+            ScenarioRequest, Server,
             answer::{Check, Source, Status, Take},
-            body::BODY_BYTES_MAX,
             feeder::Feeder,
             file::{CheckTable, DefaultsTable, RequestTable, ScenarioFile, TakeTable, Texts},
             har,

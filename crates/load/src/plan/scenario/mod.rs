@@ -49,6 +49,8 @@ pub const REQUESTS_MAX: usize = 10_000;
 pub const REDIRECTS_MAX: u32 = 10;
 /// Random think times are hardly ever longer than this multiple of their mean, all of an iteration together.
 const THINK_MOST: f64 = 2.0;
+/// The largest body in a file, uploads included.
+pub const BODY_BYTES_MAX: usize = 256 << 20;
 /// Longer bodies that must be inspected are an error.
 pub const BODY_KEPT_BYTES_MAX: usize = 8 << 20;
 

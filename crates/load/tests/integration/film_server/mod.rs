@@ -78,7 +78,6 @@ pub struct FilmServer {
 }
 
 impl FilmServer {
-    /// Starts one.
     pub fn start(script: Script) -> FilmServer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = FilmServer {
@@ -102,7 +101,6 @@ impl FilmServer {
         server
     }
 
-    /// The URL of its film.
     pub fn url(&self) -> String {
         format!("rtsp://{}/film", self.address)
     }

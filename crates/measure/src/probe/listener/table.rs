@@ -52,7 +52,6 @@ mod tests {
 
     use super::*;
 
-    /// A row of the table.
     fn row(number: usize, port: u16, state: &str, queue: u32) -> String {
         let row = format!(
             "{number:4}: 0100007F:{port:04X} 00000000:0000 {state} 00000000:{queue:08X} 00:0 0 0 0 {number}"

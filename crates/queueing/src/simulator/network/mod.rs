@@ -7,7 +7,7 @@ mod report;
 mod run;
 mod shape;
 
-use super::ensemble::Ensemble;
+use super::replications::Replications;
 use super::sequential::run_until_stop;
 use super::trace::validate_trace;
 use super::{Plan, Progress, SimulationError, SystemResult, refuse_overload, warm_up};
@@ -57,11 +57,12 @@ pub fn simulate_system(
     let whole = !traces.is_empty();
     let jobs_min = if whole { 0 } else { warm_up::jobs_min_of(system) };
     let shape = Shape::of(system);
-    let mut ensemble = Ensemble::new(plan, shape.recorders, |seed| Run::new(system, &shape, seed, traces));
+    let mut replications =
+        Replications::new(plan, shape.recorders, |seed| Run::new(system, &shape, seed, traces));
     let report = Report { system, plan, shape: &shape, cut: !whole, jobs_min };
-    let estimates = |ensemble: &Ensemble<Run<'_>>| report.estimates(ensemble).1;
-    let stop = run_until_stop(&mut ensemble, plan, jobs_min, whole, &estimates, should_continue);
-    Ok(report.result(&ensemble, stop))
+    let estimates = |replications: &Replications<Run<'_>>| report.estimates(replications).1;
+    let stop = run_until_stop(&mut replications, plan, jobs_min, whole, &estimates, should_continue);
+    Ok(report.result(&replications, stop))
 }
 
 /// Refuses a system whose open classes alone overload a station, even with all losses elsewhere.

@@ -3,8 +3,8 @@
 use super::run::Run;
 use super::shape::Shape;
 use crate::named::Named;
-use crate::simulator::ensemble::{Ensemble, Replica};
 use crate::simulator::estimate::{Estimates, Sample};
+use crate::simulator::replications::{Replica, Replications};
 use crate::simulator::result::{ClassResult, Loss, RouteResult, StationResult, Stop, SystemResult, Target};
 use crate::simulator::timeline::{StationFigure, StationSample, Totals};
 use crate::simulator::unreliable::Unreliable;
@@ -23,49 +23,49 @@ pub(super) struct Report<'a> {
 
 impl Report<'_> {
     /// The estimates over all classes, with the sample that they come from.
-    pub(super) fn estimates(&self, ensemble: &Ensemble<Run<'_>>) -> (Sample, Estimates) {
-        let sample = Sample::of(&ensemble.recorders(0), self.cut);
-        let unreliable = self.unreliable(ensemble, &sample);
+    pub(super) fn estimates(&self, replications: &Replications<Run<'_>>) -> (Sample, Estimates) {
+        let sample = Sample::of(&replications.recorders(0), self.cut);
+        let unreliable = self.unreliable(replications, &sample);
         let estimates = sample.estimates(0.0, None, unreliable);
         (sample, estimates)
     }
 
     /// Why no figure of the run has a reliable interval.
-    fn unreliable(&self, ensemble: &Ensemble<Run<'_>>, sample: &Sample) -> Option<Unreliable> {
+    fn unreliable(&self, replications: &Replications<Run<'_>>, sample: &Sample) -> Option<Unreliable> {
         if !self.cut {
             return None;
         }
-        if ensemble.runs().any(|run| run.finished() < self.jobs_min) {
+        if replications.runs().any(|run| run.finished() < self.jobs_min) {
             return Some(Unreliable::WarmUp);
         }
-        if ensemble.runs().any(Run::is_growing) {
+        if replications.runs().any(Run::is_growing) {
             return Some(Unreliable::Drifting);
         }
         let tail = (0..self.system.stations.len())
-            .all(|station| self.sample(ensemble, sample, station).has_its_tail());
+            .all(|station| self.sample(replications, sample, station).has_its_tail());
         (!tail).then_some(Unreliable::Tail)
     }
 
-    fn sample(&self, ensemble: &Ensemble<Run<'_>>, sample: &Sample, station: usize) -> StationSample {
-        StationSample::of(&ensemble.timelines(), sample.grouping, station, ensemble.total(station))
+    fn sample(&self, replications: &Replications<Run<'_>>, sample: &Sample, station: usize) -> StationSample {
+        StationSample::of(&replications.timelines(), sample.grouping, station, replications.total(station))
     }
 
-    pub(super) fn result(&self, ensemble: &Ensemble<Run<'_>>, stop: Stop) -> SystemResult {
-        let (sample, estimates) = self.estimates(ensemble);
-        let unreliable = self.unreliable(ensemble, &sample);
-        let present: f64 = ensemble.runs().map(Run::present_time).sum();
+    pub(super) fn result(&self, replications: &Replications<Run<'_>>, stop: Stop) -> SystemResult {
+        let (sample, estimates) = self.estimates(replications);
+        let unreliable = self.unreliable(replications, &sample);
+        let present: f64 = replications.runs().map(Run::present_time).sum();
         // Jobs still inside count in `present` but not in the sum of response times.
         let accounted: f64 =
-            ensemble.runs().map(|run| run.response_sum + run.lost_time + run.unfinished_time()).sum();
-        let seconds: f64 = ensemble.runs().map(|run| run.now).sum();
+            replications.runs().map(|run| run.response_sum + run.lost_time + run.unfinished_time()).sum();
+        let seconds: f64 = replications.runs().map(|run| run.now).sum();
         let counts: Vec<u64> = (0..self.shape.recorders)
-            .map(|recorder| ensemble.runs().map(|run| run.counts[recorder]).sum())
+            .map(|recorder| replications.runs().map(|run| run.counts[recorder]).sum())
             .collect();
         let of_length = estimates.unreliable_for_length();
         let overall = Overall {
             counts: &counts,
             flows: (0..=self.system.classes.len())
-                .map(|place| self.flow(ensemble, &sample, place, of_length))
+                .map(|place| self.flow(replications, &sample, place, of_length))
                 .collect(),
             started: seconds > 0.0,
             unreliable,
@@ -73,11 +73,11 @@ impl Report<'_> {
         let jobs = counts[0];
         let figures = convergence::figures(self.plan, &estimates, jobs);
         let station = |index: usize| {
-            let found = self.sample(ensemble, &sample, index);
+            let found = self.sample(replications, &sample, index);
             (self.system.stations[index].name.clone(), self.station(index, &found, of_length, &overall))
         };
         let stations = Named((0..self.system.stations.len()).map(station).collect());
-        let class = |index: usize| self.class(ensemble, index, &overall);
+        let class = |index: usize| self.class(replications, index, &overall);
         SystemResult {
             complete: stop != Stop::Interrupted,
             converged: convergence::converged(&figures),
@@ -91,7 +91,7 @@ impl Report<'_> {
             response_time_seconds: estimates.response_time(),
             throughput_per_second: overall.flows[0].finished.value,
             throughput_half_width_per_second: overall.flows[0].finished.half_width,
-            loss: self.loss(ensemble, 0, &overall),
+            loss: self.loss(replications, 0, &overall),
             lag_one: estimates.lag_one,
             little_relative_error: if present > 0.0 { (present - accounted) / present } else { 0.0 },
             classes: Named((0..self.system.classes.len()).map(class).collect()),
@@ -103,12 +103,12 @@ impl Report<'_> {
     /// Jobs per second after the warm-up: of all (place 0), or of a class (1 + its index).
     fn flow(
         &self,
-        ensemble: &Ensemble<Run<'_>>,
+        replications: &Replications<Run<'_>>,
         sample: &Sample,
         place: usize,
         unreliable: Option<Unreliable>,
     ) -> JobFlow {
-        let found = self.sample(ensemble, sample, self.system.stations.len() + place);
+        let found = self.sample(replications, sample, self.system.stations.len() + place);
         let per_second = |of: fn(&Totals) -> f64| found.figure(of, |totals| totals.seconds, unreliable);
         JobFlow {
             finished: per_second(|totals| totals.visits),
@@ -118,14 +118,14 @@ impl Report<'_> {
 
     fn class(
         &self,
-        ensemble: &Ensemble<Run<'_>>,
+        replications: &Replications<Run<'_>>,
         index: usize,
         overall: &Overall<'_>,
     ) -> (String, ClassResult) {
         let model = &self.system.classes[index];
         let own = self.shape.own_recorder(1 + index);
         let of = |recorder: usize| {
-            Sample::of(&ensemble.recorders(recorder), self.cut)
+            Sample::of(&replications.recorders(recorder), self.cut)
                 .estimates(0.0, None, overall.unreliable)
                 .response_time()
         };
@@ -139,14 +139,14 @@ impl Report<'_> {
             jobs: overall.counts[own],
             throughput_per_second: finished.value,
             throughput_half_width_per_second: finished.half_width,
-            loss: self.loss(ensemble, 1 + index, overall),
+            loss: self.loss(replications, 1 + index, overall),
             response_time_seconds: of(own),
             routes: Named(model.routes.iter().enumerate().map(route).collect()),
         };
         (model.name.clone(), result)
     }
 
-    fn loss(&self, ensemble: &Ensemble<Run<'_>>, place: usize, overall: &Overall<'_>) -> Loss {
+    fn loss(&self, replications: &Replications<Run<'_>>, place: usize, overall: &Overall<'_>) -> Loss {
         let finished = overall.counts[self.shape.own_recorder(place)];
         let offered_per_second = overall.flows[place].offered.value;
         let recorder = self.shape.first_loss.map(|first| first + place);
@@ -155,7 +155,7 @@ impl Report<'_> {
         };
         let offered = overall.counts[recorder];
         let estimates =
-            Sample::of(&ensemble.recorders(recorder), self.cut).estimates(0.0, None, overall.unreliable);
+            Sample::of(&replications.recorders(recorder), self.cut).estimates(0.0, None, overall.unreliable);
         let probability = estimates.figure(Target::Mean);
         Loss {
             jobs: offered.saturating_sub(finished),
@@ -221,7 +221,7 @@ struct JobFlow {
 struct Overall<'c> {
     /// Recorded jobs, by recorder.
     counts: &'c [u64],
-    /// Of all jobs, then of each class.
+    /// The flow of all jobs, then that of each class.
     flows: Vec<JobFlow>,
     /// False before any time has passed.
     started: bool,

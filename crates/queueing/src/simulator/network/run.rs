@@ -6,7 +6,7 @@ use super::Trace;
 use super::shape::{MomentOrder, Shape};
 use crate::distribution::RandomVariable;
 use crate::random::Random;
-use crate::simulator::ensemble::{Records, Replica};
+use crate::simulator::replications::{Records, Replica};
 use crate::simulator::timeline::Totals;
 use crate::station::{Kept, Service, Station};
 use crate::system::{Class, Demand, Route, Source, System, Visit, WhenFull};
@@ -432,7 +432,7 @@ impl Replica for Run<'_> {
         self.counts[0]
     }
 
-    /// Of every station, then of all jobs and of each class: visits to the system, and attempts at one.
+    /// Visits and attempts at every station, then those of all jobs and of each class at the system.
     fn totals(&self) -> Vec<Totals> {
         let with_times = |(tally, station): (&Totals, &Station<u32>)| Totals {
             seconds: self.now,

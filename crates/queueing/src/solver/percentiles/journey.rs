@@ -15,8 +15,8 @@ use crate::system::{Class, Demand, Route, Visit};
 
 use super::PROBABILITIES;
 use super::inversion::{self, VALUES};
-use super::nodes::{Nodes, Transform, nodes};
 use super::station::{Given, StationTime};
+use super::transform::{Nodes, Transform, nodes};
 
 /// Between neighbouring times of the grid, in logarithms: 15 %.
 const STEP: f64 = 0.14;

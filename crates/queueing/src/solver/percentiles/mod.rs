@@ -1,7 +1,7 @@
 //! Percentiles of the end-to-end response time of open classes.
 //!
 //! Given the size of its document, a job's times at the stations of its route are taken as independent, and waits as
-//! those of Poisson arrivals, scaled by what the departures before are instead. Where every time but for its demand is independent of the document (`sums`), their sum is
+//! those of Poisson arrivals, scaled by what the departures before are instead. Where every time but for its demand is independent of the document (`independent_stations`), their sum is
 //! bounded on a lattice for any law, and exact if the job queues once. Processor sharing stretches the demand: its law is
 //! approximated, given the demand (`processor_sharing`), and where that is of the document, the sum found by transforms (`journey`).
 //! A document that is large at every station is accounted for; a burst that fills two queues at once is not. Where full
@@ -9,12 +9,12 @@
 //! [`Percentiles::basis`] says what is exact; where the time at a station is not known, the solver refuses.
 
 mod gamma;
+mod independent_stations;
 mod inversion;
 mod journey;
-mod nodes;
 mod processor_sharing;
 mod station;
-mod sums;
+mod transform;
 
 use crate::lattice::{Between, POINTS_MAX, TOLERANCE};
 use crate::system::Class;
@@ -24,9 +24,9 @@ use super::dispersion::waiting_factors;
 use super::exact;
 use super::flow::Flow;
 use super::thinned::thin;
+use independent_stations::Sums;
 use journey::Journeys;
 use station::StationTime;
-use sums::Sums;
 
 /// The reported percentiles.
 pub(super) const PROBABILITIES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
@@ -58,7 +58,7 @@ pub(super) fn of(flow: &Flow<'_>) -> Result<Percentiles, String> {
     of_classes(&thinned.flow, &classes, &thinned.losses)
 }
 
-/// Of the classes of a flow, whose routes have the probabilities of the jobs that finish.
+/// The percentiles of a flow's classes, whose routes have the probabilities of the jobs that finish.
 fn of_classes<'c>(flow: &Flow<'_>, classes: &'c [Class], losses: &[f64]) -> Result<Percentiles, String> {
     let factors = waiting_factors(flow, losses);
     let time = |(station, &factor): (usize, &f64)| StationTime::of(flow, station, factor);

@@ -1,8 +1,8 @@
 //! The time at a processor-sharing station of jobs whose demand does not depend on a document: its survival function,
 //! tabulated once for all classes that bring the same demand.
 
-use super::nodes::nodes;
 use super::station::{Given, StationTime};
+use super::transform::nodes;
 use crate::distribution::{Distribution, RandomVariable};
 use crate::solver::flow::Flow;
 use crate::system::{Class, Demand, Visit};

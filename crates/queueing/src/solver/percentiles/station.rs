@@ -1,7 +1,7 @@
 //! The distribution of a job's time at a station given its demand: as parts of a sum, and as a transform.
 
 use super::gamma;
-use super::nodes::Transform;
+use super::transform::Transform;
 use crate::closed_form::erlang_c;
 use crate::complex::Complex;
 use crate::distribution::{Distribution, Mixture, RandomVariable};

@@ -5,7 +5,6 @@
 //! body is awaited.
 
 use std::net::IpAddr;
-use std::time::Duration;
 
 use sojourn_content::Done;
 use sojourn_http::Status;
@@ -13,46 +12,30 @@ use sojourn_http::request::{BodyReader, Parser};
 
 #[cfg(doc)]
 use super::Handler;
-use super::{Buffer, Context, Event, ExchangeEvent, ExchangeId, Http2, Launched, Reason, Wait, Want};
+use super::response::{ResponseState, Sending};
+use super::{Buffer, Context, Event, ExchangeEvent, ExchangeId, Launched, Reason, Wait, Want};
 use crate::counters::Counter;
 
 mod pipeline;
 mod request_body;
-mod response;
 mod sending;
 
-pub use pipeline::OUTPUT_BYTES_MAX;
 use request_body::{Content, Malformed};
-pub use response::{Response, Source};
-pub use sending::Framing;
-use sending::Sending;
 
 /// Bytes that a client may still send after the last response before the connection is closed. Closing immediately
 /// would reset the connection and lose the response (RFC 9112, 9.6).
 pub const LINGER_BYTES_MAX: u64 = 1024 * 1024;
 
-/// One connection that speaks HTTP/1.
 #[derive(Debug)]
 pub struct Http1 {
-    peer: IpAddr,
-    is_secure: bool,
     parser: Parser,
     input: Buffer,
-    /// Heads and small bodies to send next.
-    output: Vec<u8>,
+    responses: ResponseState,
     state: State,
     content: Content,
     /// True if the partially received request is a HEAD.
     is_head: bool,
-    after: After,
     is_sending: bool,
-    requests: u32,
-    /// When the first bytes of the current request arrived.
-    began: Duration,
-    /// Where the head of the last response begins in `output`.
-    head_start: u32,
-    /// The response whose head is in `output`, if its body follows.
-    opened: Option<Box<Sending>>,
 }
 
 #[derive(Debug)]
@@ -68,15 +51,6 @@ enum State {
     },
     /// Finished; further input is discarded.
     Lingering(u64),
-}
-
-/// What happens to the connection after the output is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum After {
-    Keep,
-    Close,
-    /// Close, but keep reading for a while, because the client may still be sending.
-    Linger,
 }
 
 /// A request whose exchange waits.
@@ -104,20 +78,13 @@ struct Upload {
 impl Http1 {
     pub fn new(peer: IpAddr, is_secure: bool) -> Http1 {
         Http1 {
-            peer,
-            is_secure,
             parser: Parser::default(),
             input: Buffer::default(),
-            output: Vec::new(),
+            responses: ResponseState::new(peer, is_secure),
             state: State::Requests,
             content: Content::None,
             is_head: false,
-            after: After::Keep,
             is_sending: false,
-            requests: 0,
-            began: Duration::ZERO,
-            head_start: 0,
-            opened: None,
         }
     }
 
@@ -129,12 +96,11 @@ impl Http1 {
     /// Returns true if the client may still switch to HTTP/2: it has made no request, and there was no TLS to negotiate
     /// in.
     pub fn may_be_http2(&self) -> bool {
-        self.requests == 0 && !self.is_secure
+        self.responses.requests == 0 && !self.responses.is_secure
     }
 
-    /// Turns it into an HTTP/2 connection, because the client has sent the preface.
-    pub fn as_http2(&self) -> Http2 {
-        Http2::new(self.peer, self.is_secure)
+    pub fn peer(&self) -> IpAddr {
+        self.responses.peer
     }
 
     pub fn start(&self) -> Want {
@@ -143,11 +109,10 @@ impl Http1 {
 
     /// Sends `status` without reading a request, then discards further input.
     pub fn reject_connection(&mut self, status: Status, context: &mut Context<'_>) -> Want {
-        self.refuse(false, status, context);
+        self.responses.refuse(false, status, context);
         self.send(None)
     }
 
-    /// Handles an event and returns the next want.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         if let State::Upgraded { machine, .. } = &mut self.state
             && !self.is_sending
@@ -158,7 +123,7 @@ impl Http1 {
             Event::Received(buffer) => self.received(buffer, context),
             // The client may have shut down only its sending side.
             Event::Ended if matches!(self.state, State::Requests) && self.is_within_request() => {
-                self.refuse(self.is_head, Status::BadRequest, context);
+                self.responses.refuse(self.is_head, Status::BadRequest, context);
                 self.send(None)
             }
             Event::Ended => Want::Close(Reason::Finished),
@@ -183,7 +148,7 @@ impl Http1 {
             State::Waiting(waiting) if waiting.is_for_disk => Wait::Disk,
             State::Waiting(_) | State::Sending(..) => Wait::Answer,
             State::Upgraded { machine, .. } => machine.waits_for(),
-            State::Requests if self.is_within_request() => Wait::Head(self.requests),
+            State::Requests if self.is_within_request() => Wait::Head(self.responses.requests),
             State::Requests => Wait::Request,
         }
     }
@@ -193,7 +158,6 @@ impl Http1 {
         self.parser.is_partial() || matches!(self.content, Content::Reading { .. })
     }
 
-    /// Called before the connection is dropped: ends whatever it has started.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         match &mut self.state {
             State::Waiting(_) => self.finish_exchange(context),
@@ -208,7 +172,7 @@ impl Http1 {
             State::Requests | State::Lingering(_) => {}
         }
         context.pool.put_buffer(std::mem::take(&mut self.input));
-        context.pool.put(std::mem::take(&mut self.output));
+        context.pool.put(std::mem::take(&mut self.responses.output));
     }
 
     fn received(&mut self, buffer: Buffer, context: &mut Context<'_>) -> Want {
@@ -219,7 +183,7 @@ impl Http1 {
         }
         self.input = buffer;
         if !self.is_within_request() {
-            self.began = context.clock.now;
+            self.responses.began = context.clock.now;
         }
         if let State::Lingering(discarded) = &mut self.state {
             let count = self.input.unread().len();
@@ -245,13 +209,13 @@ impl Http1 {
         match self.waits_for() {
             Wait::Head(_) => {
                 context.served.count(Counter::Timeouts);
-                self.refuse(self.is_head, Status::RequestTimeout, context);
+                self.responses.refuse(self.is_head, Status::RequestTimeout, context);
                 self.send(None)
             }
             Wait::Upload => {
                 context.served.count(Counter::Timeouts);
                 self.finish_exchange(context);
-                self.refuse(self.is_head, Status::RequestTimeout, context);
+                self.responses.refuse(self.is_head, Status::RequestTimeout, context);
                 self.send(None)
             }
             // The client has received everything.

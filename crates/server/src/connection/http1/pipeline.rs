@@ -4,12 +4,12 @@ use sojourn_http::Status;
 use sojourn_http::request::{Body, BodyReader, Parsed, Request};
 
 use super::request_body::{CONTINUE, Content};
-use super::{After, Http1, Response, State, Upload, Waiting};
-use crate::connection::{Buffer, Context, ExchangeEvent, ExchangeId, Launched, Progress, Step, Wait, Want};
+use super::{Http1, State, Upload, Waiting};
+use crate::connection::response::{After, OUTPUT_BYTES_MAX};
+use crate::connection::{
+    Buffer, Context, ExchangeEvent, ExchangeId, Launched, Progress, Response, Step, Wait, Want,
+};
 use crate::counters::Counter;
-
-/// Pipelined responses are gathered up to this size before they are sent.
-pub const OUTPUT_BYTES_MAX: usize = 32 * 1024;
 
 /// The progress of the request at the start of the input.
 enum Read {
@@ -35,7 +35,10 @@ impl Http1 {
         context: &mut Context<'_>,
     ) -> Want {
         loop {
-            if self.input.unread().is_empty() || self.output.len() >= OUTPUT_BYTES_MAX || !self.read_body() {
+            if self.input.unread().is_empty()
+                || self.responses.output.len() >= OUTPUT_BYTES_MAX
+                || !self.read_body()
+            {
                 return self.send_or_receive(context);
             }
             let input = std::mem::take(&mut self.input);
@@ -53,7 +56,7 @@ impl Http1 {
             match step {
                 Step::Answered => {
                     self.consume(head_len);
-                    if self.after != After::Keep {
+                    if self.responses.after != After::Keep {
                         return self.send(None);
                     }
                 }
@@ -63,7 +66,7 @@ impl Http1 {
                 }
                 Step::Body(exchange) => {
                     self.consume(head_len);
-                    self.state = State::Sending(exchange, self.opened.take().unwrap_or_default());
+                    self.state = State::Sending(exchange, self.responses.opened.take().unwrap_or_default());
                     return self.send_body(ExchangeEvent::Woken, context);
                 }
                 // A body that is thrown away already stays so: behind it is the next request.
@@ -82,9 +85,9 @@ impl Http1 {
                 }
                 Step::Upgrade(machine) => {
                     self.consume(head_len);
-                    self.after = After::Keep;
+                    self.responses.after = After::Keep;
                     let machine = Launched::new(machine, Wait::Tunnel, Counter::SentBytes);
-                    self.state = State::Upgraded { machine, opened: self.opened.take() };
+                    self.state = State::Upgraded { machine, opened: self.responses.opened.take() };
                     return self.send(None);
                 }
             }
@@ -102,7 +105,7 @@ impl Http1 {
             Ok(Parsed::Partial) => Read::Partial,
             Ok(Parsed::Complete(request)) => self.answer(&request, bytes.len(), resumed, context),
             Err(error) => {
-                self.refuse(is_head(bytes), error.status(), context);
+                self.responses.refuse(is_head(bytes), error.status(), context);
                 Read::Handled(Step::Answered, bytes.len())
             }
         }
@@ -129,7 +132,8 @@ impl Http1 {
         }
         let is_malformed = matches!(self.content, Content::Malformed);
         let Context { handler, shared } = context;
-        let mut response = Response::new(self, shared);
+        let leaves_body = matches!(self.content, Content::Left | Content::Malformed);
+        let mut response = Response::new(&mut self.responses, shared, leaves_body);
         let step = match resumed {
             _ if is_malformed => response.page(request, Status::BadRequest),
             None => handler.begin(request, &mut response),
@@ -151,13 +155,14 @@ impl Http1 {
     /// with unread bytes would reset the connection.
     fn consume(&mut self, count: usize) {
         self.input.consume(count);
-        if self.after == After::Close && !self.input.unread().is_empty() {
-            self.after = After::Linger;
+        self.content = Content::None;
+        if self.responses.after == After::Close && !self.input.unread().is_empty() {
+            self.responses.after = After::Linger;
         }
     }
 
     fn send_or_receive(&mut self, context: &mut Context<'_>) -> Want {
-        if !self.output.is_empty() {
+        if !self.responses.output.is_empty() {
             return self.send(None);
         }
         let input = std::mem::take(&mut self.input);
@@ -175,20 +180,20 @@ impl Http1 {
         waiting.is_receiving = false;
         if waiting.upload(&mut self.input, context).is_err() {
             self.finish_exchange(context);
-            self.refuse(self.is_head, Status::BadRequest, context);
+            self.responses.refuse(self.is_head, Status::BadRequest, context);
             return self.send(None);
         }
         let Context { handler, shared } = context;
         match handler.progress(waiting.exchange, shared) {
             Progress::Ready => self.resume(ExchangeEvent::Woken, context),
             Progress::Interim => {
-                handler.interim(waiting.exchange, &mut self.output, shared);
+                handler.interim(waiting.exchange, &mut self.responses.output, shared);
                 self.send(None)
             }
             Progress::Pending { takes_body, wants_body } => {
                 let Some(upload) = &mut waiting.upload else { return Want::Wait };
                 if wants_body && !std::mem::replace(&mut upload.is_continued, true) {
-                    self.output.extend_from_slice(CONTINUE);
+                    self.responses.output.extend_from_slice(CONTINUE);
                     return self.send(None);
                 }
                 if !takes_body {

@@ -49,10 +49,10 @@ impl Http1 {
             return false;
         }
         if request.expects_continue && received == request.head_len {
-            if self.output.capacity() == 0 {
-                self.output = context.pool.take();
+            if self.responses.output.capacity() == 0 {
+                self.responses.output = context.pool.take();
             }
-            self.output.extend_from_slice(CONTINUE);
+            self.responses.output.extend_from_slice(CONTINUE);
         }
         let reader = Box::new(BodyReader::new(request.body));
         self.content = Content::Reading { reader, head_len: request.head_len };

@@ -245,7 +245,7 @@ fn nothing_is_held_between_requests() {
         let want = bench.handle(&mut connection, Event::Received(buffer));
         let want = bench.settle(&mut connection, want, &mut Vec::new());
         assert!(matches!(want, Want::Receive(buffer) if !buffer.is_allocated()));
-        assert!(!connection.input.is_allocated() && connection.output.capacity() == 0);
+        assert!(!connection.input.is_allocated() && connection.responses.output.capacity() == 0);
         assert_eq!(connection.waits_for(), Wait::Request);
     }
     assert!(size_of::<Http1>() <= 256, "{} bytes", size_of::<Http1>());
@@ -331,5 +331,5 @@ fn a_trickling_body_is_not_kept() {
     let want = bench.handle(&mut connection, Event::Received(buffer));
     let Want::Send(output) = want else { panic!("{want:?}") };
     assert!(output.bytes.starts_with(b"HTTP/1.1 405 ") && !output.closes);
-    assert_eq!(connection.requests, 1);
+    assert_eq!(connection.responses.requests, 1);
 }

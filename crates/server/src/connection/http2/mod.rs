@@ -15,21 +15,18 @@ use sojourn_http::http2::{Connection, ErrorCode, Event as Http2Event, PREFACE};
 use super::{Buffer, Context, Event, Lane, Piece, Reason, Wait, Want};
 use crate::counters::Counter;
 
-mod ending;
-mod faults;
 mod limits;
+mod scheduling;
+mod shutdown;
 mod stream;
-mod turns;
 mod wire;
 
-use faults::Allowance;
-use limits::{CANCELLED_AT_ONCE_MAX, JOBS_MAX, LINGER_BYTES_MAX};
+use limits::{CANCELLED_AT_ONCE_MAX, ErrorAllowance, JOBS_MAX, LINGER_BYTES_MAX};
 use stream::{End, Stream};
 use wire::Wire;
 
 const PREFACE_LINE_BYTES: usize = b"PRI * HTTP/2.0\r\n".len();
 
-/// One connection that speaks HTTP/2.
 #[derive(Debug)]
 pub struct Http2 {
     peer: IpAddr,
@@ -39,7 +36,7 @@ pub struct Http2 {
     /// Received bytes that are not read yet, because too much waits to be sent.
     input: Buffer,
     /// Errors that the client may still make.
-    allowance: Allowance,
+    allowance: ErrorAllowance,
     /// The streams, in the order of their turns.
     #[expect(clippy::vec_box, reason = "sorted at every turn: what moves is small")]
     streams: Vec<Box<Stream>>,
@@ -75,7 +72,7 @@ impl Http2 {
             protocol: Connection::server(limits::of_protocol()),
             wire: Wire::default(),
             input: Buffer::default(),
-            allowance: Allowance::default(),
+            allowance: ErrorAllowance::default(),
             streams: Vec::new(),
             lanes: [None; JOBS_MAX],
             operation: Operation::Receiving,
@@ -97,7 +94,6 @@ impl Http2 {
         Want::Receive(Buffer::default())
     }
 
-    /// Handles an event and returns the next want.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         match event {
             Event::Received(buffer) => {
@@ -182,7 +178,6 @@ impl Http2 {
         self.wire.body_fraction()
     }
 
-    /// Called before the connection is dropped: ends whatever it has started.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         for mut stream in self.streams.drain(..) {
             stream.finish(context);

@@ -15,9 +15,9 @@ use super::limits::CANCELLED_MAX;
 use super::*;
 use sojourn_testing::fixture;
 
-mod talk;
+mod client;
 
-use talk::{Client, Server};
+use client::{Client, Server};
 
 #[test]
 fn answers_are_those_of_http1() {

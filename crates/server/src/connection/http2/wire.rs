@@ -11,7 +11,7 @@ use sojourn_http::http2::Connection;
 use super::limits::{GATHERED_BYTES_MIN, HEADS_BYTES, ROOM_BYTES_MIN, UNSENT_BYTES_MAX, output_bytes_max};
 use crate::connection::output::{Frames, Output, Piece};
 
-/// What is gathered for the next output, beside the frames in the protocol's memory.
+/// Parts of bodies gathered for the next output, between the frames in the protocol's memory.
 #[derive(Debug, Default)]
 pub struct Wire {
     /// Parts of bodies that belong between the frames.

@@ -51,7 +51,6 @@ struct Owner {
     process: Option<Pid>,
 }
 
-/// The slot of one loop or process.
 #[derive(Debug)]
 pub struct Slot {
     memory: Arc<Memory>,

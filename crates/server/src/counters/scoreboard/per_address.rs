@@ -68,7 +68,6 @@ impl PerAddress<'_> {
         None
     }
 
-    /// Returns a permit.
     pub fn release(&self, permit: Permit) {
         self.counts_of(permit).for_each(|count| {
             count.fetch_sub(1, Ordering::Relaxed);

@@ -6,11 +6,9 @@ use sojourn_http_cache::fields::Section;
 use sojourn_http_cache::forward::is_loop;
 
 use super::ForwardProxy;
-use super::tunnel_ends::TunnelClient;
-use super::tunnels::{Stage, TunnelId};
 use crate::access_log::Outcome;
 use crate::connection::{Response, Source, Step};
-use crate::handler::reverse_proxy::End;
+use crate::handler::reverse_proxy::{End, TunnelClient, TunnelId, TunnelStage};
 
 impl ForwardProxy {
     /// Opens the tunnel for `request`.
@@ -43,12 +41,12 @@ impl ForwardProxy {
         response: &mut Response<'_, '_>,
     ) -> Step {
         let stage = self.upstream_client().tunnel(tunnel).stage();
-        if stage != Stage::Open {
+        if stage != TunnelStage::Open {
             self.upstream_client().break_tunnel(tunnel);
             self.upstream_client().release_tunnel(tunnel);
             return match stage {
-                Stage::Closed(End::Refused(refusal)) => self.refuse(request, refusal, response),
-                Stage::Closed(End::Failed(status)) => response.page(request, status),
+                TunnelStage::Closed(End::Refused(refusal)) => self.refuse(request, refusal, response),
+                TunnelStage::Closed(End::Failed(status)) => response.page(request, status),
                 // The origin closed the connection at once.
                 _ => response.page(request, Status::BadGateway),
             };

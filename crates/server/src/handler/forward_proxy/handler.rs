@@ -6,14 +6,13 @@ use std::time::Duration;
 use slab::Slab;
 use sojourn_http::request::{Method, Request};
 
-use super::tunnels::{self, TunnelId};
-use super::{Refusal, Rules, refuse};
 use crate::connection::{
     BodyStep, BodyWriter, Event, ExchangeEvent, ExchangeId, Handler, MachineId, Outbox, Progress, Response,
     Shared, Step, Wait, Want,
 };
 use crate::counters::Served;
-use crate::handler::reverse_proxy::{ReverseProxy, UpstreamClient};
+use crate::handler::destination::{Refusal, Rules, refuse};
+use crate::handler::reverse_proxy::{ReverseProxy, TunnelId, TunnelStage, UpstreamClient};
 
 /// Exchange IDs of tunnels start here, those of the reverse proxy's exchanges at 0.
 const FIRST_TUNNEL: usize = 1 << (usize::BITS - 1);
@@ -105,7 +104,7 @@ impl Handler for ForwardProxy {
         self.relay.set_current(shared);
         let tunnel = self.opening[index];
         match self.upstream_client().tunnel(tunnel).stage() {
-            tunnels::Stage::Opening => Progress::Pending { takes_body: false, wants_body: false },
+            TunnelStage::Opening => Progress::Pending { takes_body: false, wants_body: false },
             _ => Progress::Ready,
         }
     }

@@ -1,7 +1,7 @@
 //! A forward proxy: each request names its origin, and CONNECT opens a tunnel to one.
 //!
-//! It contains a reverse proxy's handler, which has the cache, flows and connections, and adds [`Rules`] for clients
-//! and destinations, DNS lookups, connection pools per origin, and tunnels.
+//! It contains a reverse proxy's handler, which has the cache, flows and connections, lookups and tunnels, and applies
+//! the [`Rules`] for clients and destinations.
 
 use std::io;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use sojourn_http::Status;
 use sojourn_http::request::Request;
 
+use super::destination::Rules;
 use super::reverse_proxy::Proxy;
 use super::{Content, Kind, Setup};
 use crate::connection::Handler;
@@ -17,24 +18,8 @@ use crate::counters::Served;
 
 mod connect;
 mod handler;
-mod lookup;
-mod network;
-mod origin;
-mod origin_connections;
-mod refusal;
-mod resolver;
-mod rules;
-mod tunnel_ends;
-mod tunnels;
 
 pub use handler::ForwardProxy;
-pub use lookup::Lookup;
-pub use network::{LOOPBACK, Network, NetworkError, is_public};
-pub use origin::{Origin, Ports, PortsError};
-pub use origin_connections::OriginConnections;
-pub use refusal::{Refusal, refuse};
-pub use resolver::{Addresses, Busy, Pending, Resolver};
-pub use rules::{PORTS, Rules, TUNNEL_PORTS};
 
 pub const KIND: Kind = Kind {
     name: "forward-proxy",

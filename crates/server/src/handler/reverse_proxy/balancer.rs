@@ -66,7 +66,6 @@ impl Balancer {
         self.0[upstream].down_until = Duration::ZERO;
     }
 
-    /// Records a failure of `upstream`.
     pub fn record_failure(&mut self, upstream: usize, now: Duration, limits: &UpstreamLimits) {
         let state = &mut self.0[upstream];
         state.failures = state.failures.saturating_add(1);

@@ -13,14 +13,13 @@ use sojourn_cache_store::{
 use sojourn_http::condition::Conditions;
 use sojourn_http::request::{Body, Method, Request};
 use sojourn_http_cache::fields::Section;
-use sojourn_http_cache::vary::secondary_key;
 use sojourn_http_cache::{
-    Allowance, Answer, Forwarded, Metadata, Need, Policy, RequestDirectives, Target, Use, invalidated,
+    Allowance, Forwarded, Metadata, Need, Policy, RequestDirectives, Target, Use, invalidated,
 };
 
 use super::cache_lookup::Kept;
+use super::fetch_range::{answers, fetch_range, is_for_part};
 use super::hit_for_miss::HitForMiss;
-use super::partial::{answers, fetch_range, is_for_part};
 use super::purged_tags::PurgedTags;
 use super::{CacheLookup, CacheMiss, Coalescing, DiskThreads, FetchRange, ForcedHits};
 use crate::access_log::Outcome;
@@ -312,15 +311,4 @@ fn may_fill(request: &Request<'_>, is_stored: bool, has_validator: bool) -> bool
         // It is forwarded unchanged, but its response may update the stored one.
         _ => is_stored,
     }
-}
-
-/// The form in which the stored response answers `request`.
-pub fn answer(request: &Request<'_>, stored: &Metadata<'_>, length: u64) -> Answer {
-    let range = request.range.filter(|_| request.method == Method::Get);
-    Answer::of(&request.conditions, range, stored, length)
-}
-
-/// Returns true if a stored response's secondary key matches `request`.
-pub fn fits(request: &Request<'_>, stored: &Metadata<'_>) -> bool {
-    secondary_key(stored.vary, Section(request.fields)) == stored.secondary_key
 }

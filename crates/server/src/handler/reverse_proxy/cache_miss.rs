@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use sojourn_cache_store::{BusyObject, Insertion, Key, Object};
-use sojourn_http_cache::{Forwarded, Metadata, RequestDirectives};
+use sojourn_cache_store::{BusyObject, Insertion, Key, Object, PartInsertion};
+use sojourn_http_cache::{Forwarded, Metadata, RequestDirectives, Spelling, Target};
 
 use super::FetchRange;
 
@@ -41,6 +41,38 @@ pub struct Revalidation {
     pub upstream_status: u16,
     /// True if it may answer other requests, too.
     pub is_for_all: bool,
+}
+
+/// A response that combines stored and received parts.
+#[derive(Debug)]
+pub struct Combination {
+    pub status: u16,
+    /// Its field lines, without framing.
+    pub fields: Vec<u8>,
+    pub length: u64,
+    /// Stored bytes before the received ones.
+    pub before: Vec<Arc<[u8]>>,
+    pub behind: Vec<Arc<[u8]>>,
+    pub fill: Option<Insertion>,
+    /// The insertion and metadata of a part, if the whole object is not stored.
+    pub part: Option<(PartInsertion, Box<[u8]>)>,
+}
+
+/// The target of an unsafe request, to be invalidated.
+#[derive(Debug)]
+pub struct Changes {
+    pub method: Box<[u8]>,
+    /// `http` or `https`, as used by the client.
+    pub scheme: &'static str,
+    pub host: Box<[u8]>,
+    pub path: Box<[u8]>,
+    pub spelling: Spelling,
+}
+
+impl Changes {
+    pub fn target(&self) -> Target<'_> {
+        Target { scheme: self.scheme, host: &self.host, target: &self.path, spelling: self.spelling }
+    }
 }
 
 impl CacheMiss {

@@ -13,19 +13,20 @@ use http::StatusCode;
 use sojourn_cache_store::{BusyObject, Charge, Insertion, Next, PartInsertion, Reader, Slice, Store};
 use sojourn_cgi::Client;
 use sojourn_content::HostId;
-use sojourn_http::Status;
 use sojourn_http::upstream::{Body, Head, RequestKind};
-use sojourn_http_cache::Spelling;
-use sojourn_http_cache::Target;
+use sojourn_http::{Status, head};
 
-use super::{CacheMiss, Combination, Network, RequestHead, Revalidation};
-use crate::handler::forward_proxy::{Origin, Refusal};
+use super::{CacheMiss, Changes, Combination, Revalidation};
+use crate::handler::destination::{Origin, Refusal};
 
 /// How many bytes are buffered for a client before the upstream is held back, and of a request body for an upstream.
 pub const HELD_BYTES_MAX: usize = 256 * 1024;
 
 /// The same for a client while the cache's memory budget is exhausted.
 const HELD_BYTES_MIN: usize = 64 * 1024;
+
+/// A client's address, or its network.
+pub(super) type Network = (bool, u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowId(pub(super) usize);
@@ -385,7 +386,7 @@ pub struct Upload {
 }
 
 impl Upload {
-    /// Returns true if there is something to send, or the client must be told to continue.
+    /// Returns true if there is something to send, or the whole body was.
     pub fn can_continue(&self) -> bool {
         !self.bytes.is_empty() || self.is_complete
     }
@@ -396,19 +397,38 @@ impl Upload {
     }
 }
 
-/// The target of an unsafe request, to be invalidated.
+/// The head of a request as it goes to an upstream.
 #[derive(Debug)]
-pub struct Changes {
-    pub method: Box<[u8]>,
-    /// `http` or `https`, as used by the client.
-    pub scheme: &'static str,
-    pub host: Box<[u8]>,
-    pub path: Box<[u8]>,
-    pub spelling: Spelling,
+pub enum RequestHead {
+    /// Text of HTTP/1.1. The cache needs it to judge the response.
+    Http(Vec<u8>),
+    /// Records of FastCGI, for requests without a cache.
+    Records(Vec<u8>),
 }
 
-impl Changes {
-    pub fn target(&self) -> Target<'_> {
-        Target { scheme: self.scheme, host: &self.host, target: &self.path, spelling: self.spelling }
+impl Default for RequestHead {
+    fn default() -> RequestHead {
+        RequestHead::Http(Vec::new())
+    }
+}
+
+impl RequestHead {
+    /// The text of a head that is not in records.
+    pub fn text(&self) -> &[u8] {
+        match self {
+            RequestHead::Http(text) => text,
+            RequestHead::Records(_) => unreachable!("only applications are asked by records"),
+        }
+    }
+
+    /// Appends the length of a body that has been gathered, and the end of the head.
+    pub fn end_with_length(&mut self, length: u64) {
+        match self {
+            RequestHead::Http(text) => {
+                head::content_length(text, length);
+                text.extend_from_slice(b"\r\n");
+            }
+            RequestHead::Records(_) => unreachable!("the length of the body was known"),
+        }
     }
 }

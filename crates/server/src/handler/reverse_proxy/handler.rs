@@ -29,7 +29,6 @@ pub struct ReverseProxy {
 }
 
 impl ReverseProxy {
-    /// A proxy for `services`.
     pub fn new(upstream_client: UpstreamClient, services: Arc<dyn Services>) -> ReverseProxy {
         ReverseProxy { upstream_client, services, requests: Slab::new() }
     }

@@ -6,15 +6,14 @@
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustls::StreamOwned;
 use sojourn_http::limits::HEAD_BYTES_MAX;
 use sojourn_http::upstream::{Parser, RequestKind};
 
-use super::upstream_connection::FastCgi;
+use super::upstream_client::FastCgi;
 use super::{Protocol, Proxy, Upstream};
 use crate::connection::Address;
 
@@ -180,56 +179,6 @@ fn exchange(
 
 fn left(deadline: Instant) -> Option<Duration> {
     Some(deadline.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
-}
-
-/// The addresses and the health of an upstream, as `watch` found them.
-#[derive(Debug)]
-pub struct UpstreamState {
-    addresses: Mutex<Arc<[Address]>>,
-    is_failing: AtomicBool,
-    checks: AtomicU64,
-    checks_failed: AtomicU64,
-}
-
-impl UpstreamState {
-    /// An upstream at these addresses, not checked yet.
-    pub fn new(addresses: &[Address]) -> UpstreamState {
-        UpstreamState {
-            addresses: Mutex::new(addresses.into()),
-            is_failing: AtomicBool::new(false),
-            checks: AtomicU64::new(0),
-            checks_failed: AtomicU64::new(0),
-        }
-    }
-
-    /// Its addresses; when one fails the next is tried.
-    pub fn addresses(&self) -> Arc<[Address]> {
-        Arc::clone(&self.addresses.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Sets new addresses.
-    pub fn move_to(&self, addresses: &[Address]) {
-        *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = addresses.into();
-    }
-
-    /// Returns true if it has failed checks and not passed enough since.
-    pub fn is_failing(&self) -> bool {
-        self.is_failing.load(Ordering::Relaxed)
-    }
-
-    /// Marks it as failing or healthy.
-    pub fn set_failing(&self, is_failing: bool) {
-        self.is_failing.store(is_failing, Ordering::Relaxed);
-    }
-
-    pub fn count(&self, has_passed: bool) {
-        self.checks.fetch_add(1, Ordering::Relaxed);
-        self.checks_failed.fetch_add(u64::from(!has_passed), Ordering::Relaxed);
-    }
-
-    pub fn counts(&self) -> (u64, u64) {
-        (self.checks.load(Ordering::Relaxed), self.checks_failed.load(Ordering::Relaxed))
-    }
 }
 
 #[cfg(test)]

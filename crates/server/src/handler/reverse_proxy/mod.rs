@@ -7,7 +7,6 @@
 
 use std::fmt::Debug;
 use std::io;
-use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -22,19 +21,18 @@ mod cache_miss;
 mod cache_response;
 mod disk_threads;
 mod exchange;
+mod fetch_range;
 mod flow;
 mod forced_hits;
 mod handler;
 mod health_checks;
 mod hit_for_miss;
-mod machine;
 mod partial;
 mod purged_tags;
 mod relay;
-mod request_head;
 mod response_head;
+mod upstream;
 mod upstream_client;
-mod upstream_connection;
 mod upstream_request;
 mod upstream_response;
 mod upstream_url;
@@ -45,28 +43,24 @@ use sojourn_http::Status;
 use sojourn_http::request::Request;
 use sojourn_http_cache::Spelling;
 
-use super::forward_proxy::Rules;
+use super::destination::Rules;
 use super::{Content, Kind, Setup};
-use crate::applications::Scripts;
-use crate::connection::{Address, Handler};
+use crate::connection::Handler;
 use crate::counters::{Counter, Served};
 use crate::hosts::Hosts;
-use crate::tls::UpstreamTls;
 pub use bucket::Bucket;
-pub use cache::{Cache, Verdict, answer, fits};
+pub use cache::{Cache, Verdict};
 use cache_admin::operate;
 pub use cache_lookup::CacheLookup;
-pub use cache_miss::{CacheMiss, Coalescing, Revalidation};
+pub use cache_miss::{CacheMiss, Changes, Coalescing, Combination, Revalidation};
 pub use disk_threads::DiskThreads;
-pub use flow::{Answer, Changes, End, Flow, FlowId, FlowReaderId, HELD_BYTES_MAX, Stored, Upload};
+pub use fetch_range::{FetchRange, Rest, answer, fits};
+pub use flow::{Answer, End, Flow, FlowId, FlowReaderId, HELD_BYTES_MAX, RequestHead, Stored, Upload};
 pub use forced_hits::ForcedHits;
 pub use handler::ReverseProxy;
-pub use health_checks::{HealthCheck, UpstreamState, watch};
-pub use machine::Machine;
-pub use partial::{Combination, FetchRange, Rest};
-pub use request_head::RequestHead;
-pub(in crate::handler) use upstream_client::{ATTEMPTS_MAX, Pool};
-pub use upstream_client::{Network, UpstreamClient};
+pub use health_checks::{HealthCheck, watch};
+pub use upstream::{Protocol, Upstream, UpstreamState};
+pub use upstream_client::{TunnelClient, TunnelId, TunnelStage, UpstreamClient};
 pub use upstream_request::{ClientContext, LocalResponse, build_flow, host, local_response};
 pub use upstream_response::{Fallback, Received, ResponseAction, metadata};
 pub use upstream_url::{Scheme, UpstreamUrl, UpstreamUrlError};
@@ -182,51 +176,6 @@ impl Content for Proxy {
 
     fn operate(&self, request: &Request<'_>) -> Option<(Status, Value)> {
         operate(request, self.cache.as_ref()?)
-    }
-}
-
-#[derive(Clone, Debug)]
-pub enum Protocol {
-    Http,
-    /// Signed requests for objects, over HTTP.
-    S3(Arc<Bucket>),
-    /// FastCGI, in the responder role, for this application.
-    FastCgi(Arc<Application>),
-    /// CGI: a process per request.
-    Cgi(Arc<Scripts>),
-}
-
-#[derive(Clone, Debug)]
-pub struct Upstream {
-    /// The configured URL without its scheme, for messages and logs.
-    pub name: String,
-    /// Its host and port, for requests that name no host.
-    pub authority: String,
-    /// The host name to look up again.
-    pub host: String,
-    pub port: u16,
-    /// Its current addresses and health.
-    pub presence: Arc<UpstreamState>,
-    pub protocol: Protocol,
-    pub tls: Option<UpstreamTls>,
-    /// Its weight in load balancing.
-    pub weight: u32,
-    /// Idle connections kept per loop, if different from the general limit.
-    pub idle_max: Option<usize>,
-}
-
-impl Upstream {
-    fn speaks_cgi(&self) -> bool {
-        match self.protocol {
-            Protocol::Http | Protocol::S3(_) => false,
-            Protocol::FastCgi(_) | Protocol::Cgi(_) => true,
-        }
-    }
-
-    /// Returns true if its address comes from DNS and may change.
-    pub fn is_named(&self) -> bool {
-        let is_local = self.presence.addresses().iter().any(|address| matches!(address, Address::Unix(_)));
-        !is_local && self.host.parse::<IpAddr>().is_err()
     }
 }
 

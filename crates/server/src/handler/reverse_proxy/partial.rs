@@ -1,71 +1,18 @@
-//! Partial content: which requests stored parts answer, which ranges are requested to complete them, and how received
-//! and stored parts are combined (RFC 9111, 3.3 and 3.4).
-//!
-//! A range of an object that is not stored is requested unchanged and stored as a part. Stored parts with a strong
-//! entity tag are completed: the range from the first to the last missing byte is requested with If-Range, and combined
-//! with the stored bytes around it.
+//! Partial content in the cache: finds stored parts, stores received ones, and combines both (RFC 9111, 3.3 and 3.4).
 
 use std::sync::Arc;
 
 use sojourn_cache_store::{Insertion, Key, Object, PartHead, PartInsertion};
-use sojourn_http::condition::Conditions;
 use sojourn_http::head;
 use sojourn_http::range::ByteRange;
-use sojourn_http::request::{Body, Method, Request};
+use sojourn_http::request::{Method, Request};
 use sojourn_http::upstream;
+use sojourn_http_cache::Metadata;
 use sojourn_http_cache::fields::Section;
-use sojourn_http_cache::forward::Purpose;
 use sojourn_http_cache::partial::{ContentRange, storable_part, strong_tag};
-use sojourn_http_cache::{Allowance, Answer, Metadata, RequestDirectives, Use};
 
 use super::upstream_response::{metadata, vary_of};
-use super::{Cache, CacheMiss, Received, ResponseAction, answer, fits};
-
-/// The range to request from an upstream.
-#[derive(Clone, Debug, Default)]
-pub enum FetchRange {
-    #[default]
-    Whole,
-    /// The range that the client requested.
-    Part,
-    Rest(Rest),
-}
-
-/// A request for the missing bytes of stored parts.
-#[derive(Clone, Debug)]
-pub struct Rest {
-    pub(super) held: Arc<Object>,
-    pub(super) missing: ByteRange,
-    /// The client's range; `None` for everything.
-    pub(super) wanted: Option<ByteRange>,
-}
-
-impl Rest {
-    /// The purpose of the request to the upstream.
-    pub(super) fn purpose(&self) -> Purpose<'_> {
-        Purpose::Rest { tag: self.held.stored_ranges().map_or(&[], |held| held.tag()), range: self.missing }
-    }
-
-    /// The request to make if the parts cannot be completed.
-    pub(super) fn fallback_range(&self) -> FetchRange {
-        if self.wanted.is_some() { FetchRange::Part } else { FetchRange::Whole }
-    }
-}
-
-/// A response that combines stored and received parts.
-#[derive(Debug)]
-pub struct Combination {
-    pub status: u16,
-    /// Its field lines, without framing.
-    pub fields: Vec<u8>,
-    pub length: u64,
-    /// Stored bytes before the received ones.
-    pub before: Vec<Arc<[u8]>>,
-    pub behind: Vec<Arc<[u8]>>,
-    pub fill: Option<Insertion>,
-    /// The insertion and metadata of a part, if the whole object is not stored.
-    pub part: Option<(PartInsertion, Box<[u8]>)>,
-}
+use super::{Cache, CacheMiss, Combination, FetchRange, Received, ResponseAction, Rest, fits};
 
 impl Cache {
     /// The stored parts of the variant that `request` selects.
@@ -76,74 +23,6 @@ impl Cache {
         let object = self.store.parts(key)?;
         let does_fit = Metadata::read(object.metadata()).is_ok_and(|stored| fits(request, &stored));
         (does_fit && !self.forget_if_purged(&object)).then_some(object)
-    }
-}
-
-/// Returns true if the stored parts alone answer `request` at `now`.
-pub(super) fn answers(
-    parts: &Object,
-    request: &Request<'_>,
-    directives: &RequestDirectives,
-    now: i64,
-) -> bool {
-    let Ok(stored) = Metadata::read(parts.metadata()) else { return false };
-    let used = sojourn_http_cache::lookup(directives, Some(&stored), now);
-    if !matches!(used, Use::Fresh | Use::Stale { allowed_by: Allowance::Client }) {
-        return false;
-    }
-    match answer(request, &stored, parts.whole_bytes()) {
-        Answer::Whole => false,
-        Answer::NotModified | Answer::RangeNotSatisfiable => true,
-        Answer::Parts(ranges) => {
-            // Several ranges of an encoded body are answered with the whole.
-            let is_told = ranges.len() == 1 || !Section(stored.fields).has("content-encoding");
-            is_told && ranges.into_iter().all(|range| parts.stored_position(range).is_some())
-        }
-    }
-}
-
-/// Returns true if the request is for a range that may be stored as a part.
-pub(super) fn is_for_part(request: &Request<'_>) -> bool {
-    let unconditional = Conditions { if_range: None, ..request.conditions } == Conditions::default();
-    request.method == Method::Get
-        && request.body == Body::Length(0)
-        && request.range.is_some()
-        && unconditional
-}
-
-/// The range to request, given these parts.
-pub(super) fn fetch_range(
-    parts: Option<&Arc<Object>>,
-    request: &Request<'_>,
-    directives: &RequestDirectives,
-    now: i64,
-) -> FetchRange {
-    let plain = if request.range.is_some() { FetchRange::Part } else { FetchRange::Whole };
-    let is_for_anybody =
-        *directives == RequestDirectives::default() && request.field("authorization").is_none();
-    let Some((parts, held)) =
-        parts.filter(|_| is_for_anybody).and_then(|parts| Some((parts, parts.stored_ranges()?)))
-    else {
-        return plain;
-    };
-    let Ok(stored) = Metadata::read(parts.metadata()) else { return plain };
-    if held.tag().is_empty() {
-        return plain;
-    }
-    let all = ByteRange { first: 0, last: held.whole_bytes() - 1 };
-    let wanted = match answer(request, &stored, held.whole_bytes()) {
-        Answer::Whole if request.range.is_none() => None,
-        // For a stale object the client's range is requested, because the response includes its validator.
-        Answer::Parts(ranges) if ranges.len() == 1 && stored.freshness(now) > 0 && !stored.no_cache => {
-            Some(ranges[0])
-        }
-        _ => return plain,
-    };
-    match held.missing(wanted.unwrap_or(all)) {
-        Some(missing) if missing != wanted.unwrap_or(all) => {
-            FetchRange::Rest(Rest { held: Arc::clone(parts), missing, wanted })
-        }
-        _ => plain,
     }
 }
 

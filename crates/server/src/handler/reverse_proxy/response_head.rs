@@ -15,7 +15,7 @@ use super::{Answer, CacheMiss, End, Stored, fits, metadata};
 use crate::access_log::Outcome;
 use crate::connection::{Response, Source, Step};
 use crate::counters::Counter;
-use crate::handler::forward_proxy::refuse;
+use crate::handler::destination::refuse;
 
 impl ReverseProxy {
     /// The upstream's response has begun, or there is none.

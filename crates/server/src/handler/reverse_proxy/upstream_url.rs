@@ -22,7 +22,6 @@ const WEIGHT_MAX: u32 = 1000;
 /// The longest path in a socket address (`sun_path`), without its final zero.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// The scheme of an upstream's URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     Http,

@@ -11,7 +11,8 @@ use rustix::io::Errno;
 use sojourn_content::Job;
 
 use super::client::Client;
-use super::{Service, Traffic, Worker};
+use super::service::{Service, Traffic};
+use super::worker::Worker;
 use crate::clock::Clock;
 use crate::connection::{Buffer, Event, Output, Pool, Reason, Wait, Want};
 use crate::counters::Counter;

@@ -65,7 +65,6 @@ pub struct Loop<'a, D> {
 }
 
 impl<'a, D: Disk> Loop<'a, D> {
-    /// A loop for `site` on `listeners`.
     pub fn new(site: &'a Site, listeners: Vec<Listener>, stop: &'a Stop, disk: D) -> io::Result<Self> {
         Loop::with(LoopState::new(site, site.scoreboard.slot(), site.log.clone())?, listeners, stop, disk)
     }

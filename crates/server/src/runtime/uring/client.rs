@@ -4,7 +4,6 @@
 //! in progress. So no memory is freed that the kernel still uses.
 
 use super::read::Reading;
-use super::send::Gather;
 use crate::connection::{Buffer, Output, Reason};
 use crate::runtime::event_loop;
 
@@ -40,6 +39,15 @@ pub enum Operation {
     /// The ring has closed the socket.
     Closed,
     AwaitingHelper,
+}
+
+/// Pieces of memory per operation; the next operation sends the rest.
+pub const PIECES_MAX: usize = 17;
+
+/// Pieces of memory with the message header that points to them.
+pub struct Gather {
+    pub pieces: [libc::iovec; PIECES_MAX],
+    pub header: libc::msghdr,
 }
 
 #[derive(Clone, Copy, Debug)]

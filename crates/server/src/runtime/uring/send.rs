@@ -11,7 +11,7 @@ use io_uring::{opcode, squeue, types};
 use rustix::io::Errno;
 
 use super::Ring;
-use super::client::Operation;
+use super::client::{Gather, Operation, PIECES_MAX};
 use super::queue::Purpose;
 use crate::connection::{Event, Output};
 use crate::runtime::sockets::transfer::{self, Transfer};
@@ -90,15 +90,6 @@ impl Ring<'_> {
         // A completely sent output continues like one from a file.
         self.send(token, output)
     }
-}
-
-/// Pieces of memory per operation; the next operation sends the rest.
-const PIECES_MAX: usize = 17;
-
-/// Pieces of memory with the message header that points to them.
-pub struct Gather {
-    pieces: [libc::iovec; PIECES_MAX],
-    header: libc::msghdr,
 }
 
 /// The operation that sends the rest of `output`, or as many pieces as fit. The bytes and the gathered pieces must live

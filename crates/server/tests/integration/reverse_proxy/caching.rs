@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{over_sharing, proxy};
 use sojourn_server::Counter;
 use sojourn_server::handler::reverse_proxy::ForcedHits;
-use sojourn_testing::requests::{ask, get, get_with, status};
+use sojourn_testing::client::{ask, get, get_with, status};
 use sojourn_testing::upstream::{Peer, Upstream};
 use sojourn_testing::{Client, DEADLINE};
 

@@ -6,7 +6,7 @@ use sojourn_server::Counter;
 
 use super::{over_sharing, proxy};
 use sojourn_testing::Client;
-use sojourn_testing::requests::{exchange, get, status};
+use sojourn_testing::client::{exchange, get, status};
 use sojourn_testing::upstream::Upstream;
 
 const FRESH: &[u8] =

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::over_sharing;
 use crate::server::Server;
 use sojourn_testing::Client;
-use sojourn_testing::requests::{ask, get, get_with, status};
+use sojourn_testing::client::{ask, get, get_with, status};
 use sojourn_testing::upstream::{Peer, Upstream};
 
 const LENGTH: usize = 200_000;

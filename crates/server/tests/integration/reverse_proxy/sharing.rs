@@ -3,7 +3,7 @@
 use std::sync::{Arc, Barrier};
 
 use super::over_sharing;
-use sojourn_testing::requests::{ask, get, get_with, status};
+use sojourn_testing::client::{ask, get, get_with, status};
 use sojourn_testing::upstream::{Peer, Upstream};
 
 /// Concurrent clients.

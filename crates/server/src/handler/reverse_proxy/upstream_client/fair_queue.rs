@@ -12,10 +12,11 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use sojourn_http::Status;
 
-use super::{FlowId, UpstreamClient};
+use super::UpstreamClient;
 use crate::counters::scoreboard::network;
 use crate::counters::{Counter, Served};
-use crate::handler::reverse_proxy::{End, Protocol};
+use crate::handler::reverse_proxy::flow::Network;
+use crate::handler::reverse_proxy::{End, FlowId, Protocol};
 use crate::watermark::Watermark;
 
 /// The most requests that wait for a connection, per loop; more are answered 503.
@@ -27,9 +28,6 @@ const QUEUE_LOW_WATERMARK: usize = UPSTREAM_QUEUE_MAX / 16;
 
 /// The part of the queue timeout that they may then wait.
 const SHORT_WAIT_PART: u32 = 10;
-
-/// A client's address, or its network.
-pub type Network = (bool, u64);
 
 /// The connections that each client uses, and the queues.
 #[derive(Debug)]

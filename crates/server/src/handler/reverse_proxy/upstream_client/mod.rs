@@ -3,8 +3,9 @@
 //! Connections are identified by their event loop's tokens.
 //!
 //! A reverse proxy has fixed upstreams, among which [`Balancer`] chooses. For a forward proxy each request names its
-//! destination, and there are tunnels: see [`OriginConnections`].
+//! destination, and there are tunnels: see `origins` and `tunnel`.
 
+use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 use std::task::Waker;
@@ -16,49 +17,77 @@ use sojourn_http::Status;
 use sojourn_http::upstream::RequestKind;
 
 use super::balancer::Balancer;
-use super::machine::Machine;
 use super::partial::keep_as_part;
 use super::{Cache, CacheMiss, End, Flow, FlowId, FlowReaderId, Proxy, RequestHead, Stored};
 use crate::connection::{Event, MachineId, Outbox, Shared, Wait, Want};
 use crate::counters::{Counter, Served};
-use crate::handler::forward_proxy::OriginConnections;
 use crate::limits::Limits;
 
+mod connection;
 mod fair_queue;
+mod lookup;
+mod origins;
 mod pools;
 mod response_heads;
+mod tunnel;
+mod tunnel_ends;
+mod tunnels;
 
-pub use fair_queue::Network;
+pub(super) use connection::FastCgi;
 use fair_queue::Shares;
-pub(in crate::handler) use pools::Pool;
+use origins::OriginConnections;
+use pools::Pool;
+pub use tunnel::{Stage as TunnelStage, TunnelId};
+pub use tunnel_ends::TunnelClient;
 
 /// How often a request is tried at most.
-pub(in crate::handler) const ATTEMPTS_MAX: u32 = 3;
+const ATTEMPTS_MAX: u32 = 3;
+
+/// The state machine of a connection that the client makes, such as one to an upstream; it does no I/O.
+pub trait Machine: Debug + Send {
+    /// Handles an event and returns the next want.
+    fn handle(&mut self, event: Event, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>)
+    -> Want;
+
+    fn waits_for(&self) -> Wait;
+
+    /// The counter of bytes sent on it.
+    fn sent(&self) -> Counter {
+        Counter::UpstreamSentBytes
+    }
+
+    /// Returns false if a client made the connection, which this machine then took over.
+    fn is_launched(&self) -> bool {
+        true
+    }
+
+    /// Called when the connection ends. Returns the bytes that a tunnel has sent to its client.
+    fn finish(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> u64;
+}
 
 #[derive(Debug)]
 pub struct UpstreamClient {
-    pub(in crate::handler) proxy: Arc<Proxy>,
-    pub(in crate::handler) limits: Limits,
-    pub(in crate::handler) flows: Slab<Flow>,
+    proxy: Arc<Proxy>,
+    limits: Limits,
+    flows: Slab<Flow>,
     health: Balancer,
     /// The pools of the upstreams, in their order; then those of origins, while they have connections.
-    pub(in crate::handler) pools: Slab<Pool>,
-    pub(in crate::handler) origins: OriginConnections,
+    pools: Slab<Pool>,
+    origins: OriginConnections,
     shares: Shares,
     /// Flows that other requests may join, by the hash of the cache key.
     shared: HashMap<u128, FlowId>,
     /// Idle connections that were given a flow and have not been told yet.
     assigned: HashMap<u64, FlowId>,
-    pub(in crate::handler) outbox: Outbox,
+    pub(super) outbox: Outbox,
     /// The state machines of launched connections; an entry is empty while its machine handles an event.
     machines: Slab<Option<Box<dyn Machine>>>,
     /// The connection that is handling an event.
-    pub(in crate::handler) token: u64,
-    pub(in crate::handler) now: Duration,
+    token: u64,
+    now: Duration,
 }
 
 impl UpstreamClient {
-    /// A client of the upstreams of `proxy`.
     pub fn new(proxy: &Arc<Proxy>, limits: &Limits) -> io::Result<UpstreamClient> {
         Ok(UpstreamClient {
             health: Balancer::new(&proxy.upstreams),

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use rustls::client::ClientConnection;
 
-use super::UpstreamClient;
+use super::connection::UpstreamConnection;
+use super::{Machine, UpstreamClient};
 use crate::applications::Scripts;
 use crate::connection::{Address, Destination, Launch, Launched};
 use crate::counters::{Counter, Served};
-use crate::handler::forward_proxy::Origin;
-use crate::handler::reverse_proxy::upstream_connection::UpstreamConnection;
-use crate::handler::reverse_proxy::{FlowId, Machine, Protocol};
+use crate::handler::destination::Origin;
+use crate::handler::reverse_proxy::{FlowId, Protocol};
 
 /// The connections to one upstream or origin.
 #[derive(Debug, Default)]
-pub(in crate::handler) struct Pool {
+pub(super) struct Pool {
     /// `None` for an upstream.
     pub origin: Option<Arc<Origin>>,
     /// Tokens of idle connections; the most recently used one is used next.

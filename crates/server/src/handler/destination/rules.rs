@@ -88,7 +88,6 @@ impl Rules {
         if permitted.is_empty() { Err(Refusal::Address) } else { Ok(permitted) }
     }
 
-    /// The cached addresses of `origin`.
     pub fn cached(&self, origin: &Origin) -> Option<Addresses> {
         match origin.address() {
             Some(address) => Some(Arc::from([address])),
@@ -109,7 +108,7 @@ fn check_port(origin: Origin, ports: &[Ports]) -> Result<Origin, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handler::forward_proxy::LOOPBACK;
+    use crate::handler::destination::LOOPBACK;
     use sojourn_http::request::{Parsed, Parser};
 
     fn closed() -> Rules {

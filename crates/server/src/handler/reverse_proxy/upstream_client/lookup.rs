@@ -4,9 +4,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{Addresses, Refusal};
+use super::{Machine, UpstreamClient};
 use crate::connection::{Buffer, Event, Reason, Shared, Wait, Want};
-use crate::handler::reverse_proxy::{Machine, UpstreamClient};
+use crate::handler::destination::{Addresses, Refusal};
 
 /// A lookup in progress.
 #[derive(Debug)]

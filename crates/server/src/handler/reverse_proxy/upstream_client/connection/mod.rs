@@ -10,9 +10,10 @@ use std::time::Duration;
 use sojourn_http::Status;
 use sojourn_http::upstream::Parser;
 
+use super::{Machine, UpstreamClient};
 use crate::applications::Scripts;
 use crate::connection::{Buffer, Event, Reason, Shared, Wait, Want};
-use crate::handler::reverse_proxy::{Bucket, End, Flow, FlowId, Machine, Protocol, Upload, UpstreamClient};
+use crate::handler::reverse_proxy::{Bucket, End, Flow, FlowId, Protocol, Upload};
 
 mod body;
 mod cgi;

@@ -1,122 +1,19 @@
-//! Tunnels (CONNECT): pass bytes between a client and an origin unchanged.
-//!
-//! Both sides may send at the same time, and neither may wait for the other to read. A connection does one thing at a
-//! time, so a tunnel has four: on each of its two sockets one that receives and one that sends. A [`Channel`] connects
-//! a receiver to its sender and holds the receiver back when it is full (backpressure).
+//! Opens tunnels (CONNECT), connects them to their origins, and passes their bytes on; see [`Tunnel`].
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use sojourn_http::Status;
 
-use super::origin_connections::LookupWaiter;
+use super::origins::LookupWaiter;
+use super::tunnel::{CHANNEL_BYTES_MAX, Channel, Direction, Stage, Tunnel, TunnelId};
 use super::tunnel_ends::TunnelEnd;
-use super::{Addresses, Origin, Refusal};
+use super::{ATTEMPTS_MAX, UpstreamClient};
 use crate::connection::{Address, Destination};
 use crate::counters::{Counter, Served};
-use crate::handler::reverse_proxy::{ATTEMPTS_MAX, End, UpstreamClient};
-
-/// The most bytes buffered in one direction.
-const CHANNEL_BYTES_MAX: usize = 64 * 1024;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TunnelId(usize);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    ToOrigin,
-    ToClient,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// The origin is being looked up or connected to.
-    Opening,
-    Open,
-    /// Closed for this reason.
-    Closed(End),
-    /// One of its connections has ended: the others must end, too.
-    Broken,
-}
-
-/// A tunnel between a client and an origin, with the bytes in transit.
-#[derive(Debug)]
-pub struct Tunnel {
-    peer: IpAddr,
-    origin: Arc<Origin>,
-    stage: Stage,
-    /// Addresses of the origin not tried yet.
-    addresses: VecDeque<IpAddr>,
-    client: u64,
-    out: Channel,
-    back: Channel,
-    moved: Duration,
-    /// The number of connections and lookups that refer to it.
-    holders: u32,
-}
-
-/// One direction of a tunnel.
-#[derive(Debug, Default)]
-struct Channel {
-    bytes: Vec<u8>,
-    is_ended: bool,
-    /// The end was passed on to the receiving side; nothing more is sent.
-    is_shut: bool,
-    receiver: Option<u64>,
-    sender: Option<u64>,
-    moved_bytes: u64,
-}
-
-impl Tunnel {
-    fn channel(&mut self, direction: Direction) -> &mut Channel {
-        match direction {
-            Direction::ToOrigin => &mut self.out,
-            Direction::ToClient => &mut self.back,
-        }
-    }
-
-    pub fn stage(&self) -> Stage {
-        self.stage
-    }
-
-    /// Returns true if it is no longer needed.
-    pub fn is_over(&self) -> bool {
-        match self.stage {
-            Stage::Opening => false,
-            Stage::Open => self.out.is_shut && self.back.is_shut,
-            Stage::Closed(_) | Stage::Broken => true,
-        }
-    }
-
-    /// Returns true if receiving for `direction` makes sense now.
-    pub fn can_receive(&mut self, direction: Direction) -> bool {
-        let channel = self.channel(direction);
-        !channel.is_ended && channel.bytes.len() < CHANNEL_BYTES_MAX
-    }
-
-    /// Returns true if `direction` has bytes to send.
-    pub fn has_bytes(&mut self, direction: Direction) -> bool {
-        !self.channel(direction).bytes.is_empty()
-    }
-
-    /// Returns true if `direction` has ended and all its bytes were taken.
-    pub fn is_drained(&mut self, direction: Direction) -> bool {
-        let channel = self.channel(direction);
-        channel.is_ended && channel.bytes.is_empty()
-    }
-
-    /// Returns true if the end of `direction` was passed on.
-    pub fn is_shut(&mut self, direction: Direction) -> bool {
-        self.channel(direction).is_shut
-    }
-
-    /// Bytes received for `direction` so far.
-    pub fn moved_bytes(&mut self, direction: Direction) -> u64 {
-        self.channel(direction).moved_bytes
-    }
-}
+use crate::handler::destination::{Addresses, Origin, Refusal};
+use crate::handler::reverse_proxy::End;
 
 impl UpstreamClient {
     /// Starts a tunnel to `origin` for the client at `peer`, whose connection is handling an event. That connection is
@@ -155,7 +52,7 @@ impl UpstreamClient {
         &mut self.origins.tunnels[id.0]
     }
 
-    pub(in crate::handler) fn has_tunnels(&self) -> bool {
+    pub(super) fn has_tunnels(&self) -> bool {
         !self.origins.tunnels.is_empty()
     }
 

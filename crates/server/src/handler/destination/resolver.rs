@@ -60,7 +60,6 @@ struct Job {
 }
 
 impl Resolver {
-    /// The cached addresses of `host`.
     pub fn cached(&self, host: &str) -> Option<Addresses> {
         lock(&self.known).find(host, Instant::now())
     }

@@ -1,28 +1,33 @@
-//! The response writer: heads, small bodies, keep-alive, and the log line.
+//! The response writer: a handler writes heads and bodies with a [`Response`], whatever version of HTTP carries them.
+//!
+//! It decides about keep-alive and framing, counts the response, and prepares its log line. What it needs of the
+//! connection is the [`ResponseState`]. A stream of HTTP/2 has one, too: its head is translated afterwards.
 
 use std::io::Write;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use http::StatusCode;
-use sojourn_http::request::{Body, Method, Request, Version};
+use sojourn_http::request::{Method, Request, Version};
 use sojourn_http::{Status, head};
 
-use super::request_body::Content;
-use super::sending::Framing;
-use super::sending::Sending;
-use super::{After, Http1};
-use crate::access_log::{Entry, OpenLine, Outcome, Upstream};
-use crate::connection::{Context, ExchangeId, MachineId, Piece, Shared, Step};
+use super::{ExchangeId, MachineId, Piece, Shared, Step};
+use crate::access_log::{AccessLog, Entry, OpenLine, Outcome, Upstream};
 use crate::counters::Counter;
+
+/// Pipelined responses and the parts of a body are gathered up to this size before they are sent.
+pub(super) const OUTPUT_BYTES_MAX: usize = 32 * 1024;
 
 /// Writes the response to one request. The handler provides the content, the writer the framing: handlers never write
 /// `Connection` or `Transfer-Encoding`.
 pub struct Response<'a, 'c> {
-    machine: &'a mut Http1,
+    connection: &'a mut ResponseState,
     pub shared: &'a mut Shared<'c>,
     framing: Framing,
     /// The Connection field is written at the end of the head.
     owes_connection: bool,
+    /// The request's body stays unread or is malformed.
+    leaves_body: bool,
     body_bytes: u64,
     outcome: Outcome,
     upstream: Source,
@@ -38,12 +43,19 @@ pub enum Source {
 }
 
 impl<'a, 'c> Response<'a, 'c> {
-    pub(super) fn new(machine: &'a mut Http1, shared: &'a mut Shared<'c>) -> Response<'a, 'c> {
+    /// The response to the next request of a connection. If that `leaves_body`, unread or malformed, no further request
+    /// can follow.
+    pub(super) fn new(
+        connection: &'a mut ResponseState,
+        shared: &'a mut Shared<'c>,
+        leaves_body: bool,
+    ) -> Response<'a, 'c> {
         Response {
-            machine,
+            connection,
             shared,
             framing: Framing::Plain,
             owes_connection: false,
+            leaves_body,
             body_bytes: 0,
             outcome: Outcome::default(),
             upstream: Source::Own,
@@ -51,16 +63,16 @@ impl<'a, 'c> Response<'a, 'c> {
     }
 
     pub fn peer(&self) -> IpAddr {
-        self.machine.peer
+        self.connection.peer
     }
 
     pub fn is_secure(&self) -> bool {
-        self.machine.is_secure
+        self.connection.is_secure
     }
 
     /// Returns true if earlier responses have not been sent yet; return [`Step::Flush`] rather than let them wait.
     pub fn has_earlier_output(&self) -> bool {
-        !self.machine.output.is_empty()
+        !self.connection.output.is_empty()
     }
 
     /// Records the cache's action for the log.
@@ -79,14 +91,15 @@ impl<'a, 'c> Response<'a, 'c> {
 
     /// Starts the head of a response by this server, with `Date`.
     pub fn begin(&mut self, status: Status, request: &Request<'_>) {
-        self.machine.begin(status, Some(request), self.shared);
+        self.connection.decide_after(request, self.leaves_body, self.shared);
+        self.connection.begin(status, Some(request), self.shared);
     }
 
     /// Starts the head of another server's response. Without a `reason` it gets the usual one.
     pub fn start(&mut self, code: u16, reason: Option<&[u8]>, request: &Request<'_>) {
-        self.machine.prepare(self.shared);
-        self.machine.decide_after(request, self.shared);
-        let output = &mut self.machine.output;
+        self.connection.prepare(self.shared);
+        self.connection.decide_after(request, self.leaves_body, self.shared);
+        let output = &mut self.connection.output;
         match reason {
             Some(reason) => {
                 output.extend_from_slice(b"HTTP/1.1 ");
@@ -103,12 +116,12 @@ impl<'a, 'c> Response<'a, 'c> {
             }
         }
         self.owes_connection = true;
-        self.machine.count_response(code, self.shared);
+        self.connection.count_response(code, self.shared);
     }
 
     /// The buffer for field lines, once the head has been started.
     pub fn fields(&mut self) -> &mut Vec<u8> {
-        &mut self.machine.output
+        &mut self.connection.output
     }
 
     /// Frames a body of unknown length.
@@ -116,57 +129,57 @@ impl<'a, 'c> Response<'a, 'c> {
         match request.version {
             Version::Http11 => {
                 self.framing = Framing::Chunked { owes_line_end: false };
-                head::field(&mut self.machine.output, "Transfer-Encoding", "chunked");
+                head::field(&mut self.connection.output, "Transfer-Encoding", "chunked");
             }
-            Version::Http10 if self.machine.after == After::Keep => self.machine.after = After::Close,
+            Version::Http10 if self.connection.after == After::Keep => self.connection.after = After::Close,
             _ => {}
         }
     }
 
     pub fn end_head(&mut self, request: &Request<'_>) {
         if self.owes_connection {
-            self.machine.append_connection(Some(request));
+            self.connection.append_connection(Some(request));
         }
-        head::end(&mut self.machine.output);
+        head::end(&mut self.connection.output);
     }
 
     /// Appends a small part of the body.
     #[inline]
     pub fn body(&mut self, bytes: &[u8]) {
-        self.machine.output.extend_from_slice(bytes);
+        self.connection.output.extend_from_slice(bytes);
         self.body_bytes += bytes.len() as u64;
     }
 
     /// Ends a response whose head and body have been written.
     pub fn answered(&mut self, request: &Request<'_>, code: u16) -> Step {
         self.log(request, code, self.body_bytes);
-        self.machine.end_request(request);
+        self.connection.end_request();
         Step::Answered
     }
 
     /// Ends a head that `body` follows.
     pub fn answered_with(&mut self, request: &Request<'_>, code: u16, body: Piece) -> Step {
         self.log(request, code, self.body_bytes + body.length() as u64);
-        self.machine.end_request(request);
+        self.connection.end_request();
         Step::AnsweredWith(body)
     }
 
     /// Ends a head, perhaps with the start of the body; `exchange` provides the rest.
     pub fn body_follows(&mut self, request: &Request<'_>, code: u16, exchange: ExchangeId) -> Step {
         self.open(request, code);
-        self.machine.end_request(request);
+        self.connection.end_request();
         Step::Body(exchange)
     }
 
     /// A response after which `machine` owns the connection, which no longer speaks HTTP. It has no body and no fields
     /// about one (RFC 9110, 9.3.6).
     pub fn switch(&mut self, request: &Request<'_>, code: u16, reason: &str, machine: MachineId) -> Step {
-        self.machine.prepare(self.shared);
-        write!(self.machine.output, "HTTP/1.1 {code} {reason}\r\n\r\n")
+        self.connection.prepare(self.shared);
+        write!(self.connection.output, "HTTP/1.1 {code} {reason}\r\n\r\n")
             .expect("writing to memory cannot fail");
-        self.machine.count_response(code, self.shared);
+        self.connection.count_response(code, self.shared);
         self.open(request, code);
-        self.machine.end_request(request);
+        self.connection.end_request();
         Step::Upgrade(machine)
     }
 
@@ -221,7 +234,7 @@ impl<'a, 'c> Response<'a, 'c> {
 
     fn open(&mut self, request: &Request<'_>, code: u16) {
         let line = self.open_line(request, code);
-        self.machine.opened = Some(Box::new(Sending::new(line, self.framing, self.body_bytes)));
+        self.connection.opened = Some(Box::new(Sending::new(line, self.framing, self.body_bytes)));
     }
 
     #[inline]
@@ -239,16 +252,56 @@ impl<'a, 'c> Response<'a, 'c> {
             Source::Host => Upstream::Host,
             Source::Upstream(name) => Upstream::Named(name),
         };
-        self.machine.open_line(Some(request), code, self.outcome, upstream, self.shared)
+        self.connection.open_line(Some(request), code, self.outcome, upstream, self.shared)
     }
 }
 
-impl Http1 {
+/// The side of a connection that responds.
+#[derive(Debug)]
+pub(super) struct ResponseState {
+    pub peer: IpAddr,
+    pub is_secure: bool,
+    /// Heads and small bodies to send next.
+    pub output: Vec<u8>,
+    pub after: After,
+    /// The requests that were answered.
+    pub requests: u32,
+    /// When the first bytes of the current request arrived.
+    pub began: Duration,
+    /// Where the head of the last response begins in `output`.
+    head_start: u32,
+    /// The response whose head is in `output`, if its body follows.
+    pub opened: Option<Box<Sending>>,
+}
+
+/// What happens to the connection after the output is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    Keep,
+    Close,
+    /// Close, but keep reading for a while, because the client may still be sending.
+    Linger,
+}
+
+impl ResponseState {
+    pub fn new(peer: IpAddr, is_secure: bool) -> ResponseState {
+        ResponseState {
+            peer,
+            is_secure,
+            output: Vec::new(),
+            after: After::Keep,
+            requests: 0,
+            began: Duration::ZERO,
+            head_start: 0,
+            opened: None,
+        }
+    }
+
     /// Answers a malformed or incomplete request and closes the connection.
-    pub(super) fn refuse(&mut self, is_head: bool, status: Status, context: &mut Context<'_>) {
+    pub fn refuse(&mut self, is_head: bool, status: Status, shared: &mut Shared<'_>) {
         self.after = After::Linger;
         let page = head::error_page(status);
-        self.begin(status, None, &mut context.shared);
+        self.begin(status, None, shared);
         head::content_length(&mut self.output, page.len() as u64);
         head::field(&mut self.output, "Content-Type", "text/html");
         head::end(&mut self.output);
@@ -256,8 +309,8 @@ impl Http1 {
             self.output.extend_from_slice(page.as_bytes());
         }
         let body_bytes = if is_head { 0 } else { page.len() as u64 };
-        let line = self.open_line(None, status.code(), Outcome::default(), Upstream::None, context);
-        if let (Some(log), Some(line)) = (context.log, line) {
+        let line = self.open_line(None, status.code(), Outcome::default(), Upstream::None, shared);
+        if let (Some(log), Some(line)) = (shared.log, line) {
             log.finish(&line, body_bytes);
         }
     }
@@ -269,12 +322,9 @@ impl Http1 {
         self.head_start = self.output.len() as u32;
     }
 
-    /// Starts the head of a response by this server, and decides about keep-alive.
+    /// Starts the head of a response by this server.
     fn begin(&mut self, status: Status, request: Option<&Request<'_>>, shared: &mut Shared<'_>) {
         self.prepare(shared);
-        if let Some(request) = request {
-            self.decide_after(request, shared);
-        }
         head::start(&mut self.output, status, &shared.clock.date);
         self.append_connection(request);
         if status == Status::ServiceUnavailable {
@@ -284,17 +334,18 @@ impl Http1 {
     }
 
     /// Decides whether the connection is kept after the response to `request`.
-    fn decide_after(&mut self, request: &Request<'_>, shared: &mut Shared<'_>) {
+    fn decide_after(&mut self, request: &Request<'_>, leaves_body: bool, shared: &mut Shared<'_>) {
         let is_last = shared.limits.requests_per_connection.is_some_and(|max| self.requests + 1 >= max);
         if is_last && request.keep_alive {
             shared.served.count(Counter::LimitRequestsPerConnection);
         }
         let is_last = is_last || shared.is_draining;
-        self.after = match self.content {
-            Content::Left | Content::Malformed => After::Linger,
-            _ if request.method == Method::Connect => After::Linger,
-            _ if !request.keep_alive || is_last => After::Close,
-            _ => After::Keep,
+        self.after = if leaves_body || request.method == Method::Connect {
+            After::Linger
+        } else if !request.keep_alive || is_last {
+            After::Close
+        } else {
+            After::Keep
         };
     }
 
@@ -318,11 +369,8 @@ impl Http1 {
         });
     }
 
-    fn end_request(&mut self, request: &Request<'_>) {
+    fn end_request(&mut self) {
         self.requests = self.requests.wrapping_add(1);
-        if request.body != Body::Length(0) {
-            self.content = Content::None;
-        }
     }
 
     fn open_line(
@@ -345,5 +393,92 @@ impl Http1 {
             outcome,
             upstream,
         }))
+    }
+}
+
+/// Copies small pieces of a body into the output and frames them.
+#[derive(Debug)]
+pub struct BodyWriter<'a> {
+    pub(super) output: &'a mut Vec<u8>,
+    pub(super) framing: &'a mut Framing,
+    /// Body bytes written since the last send.
+    pub(super) bytes: &'a mut u64,
+}
+
+impl BodyWriter<'_> {
+    pub fn append(&mut self, part: &[u8]) {
+        self.framing.begin_part(part.len(), self.output);
+        self.output.extend_from_slice(part);
+        *self.bytes += part.len() as u64;
+    }
+
+    /// Returns false once enough has been gathered for one send.
+    pub fn has_room(&self) -> bool {
+        self.output.len() < OUTPUT_BYTES_MAX
+    }
+}
+
+/// A body being sent.
+#[derive(Debug, Default)]
+pub(super) struct Sending {
+    pub framing: Framing,
+    line: Option<OpenLine>,
+    pub sent_bytes: u64,
+    /// Body bytes in the output that is being sent.
+    pub sending_bytes: u64,
+    pub is_corked: bool,
+    /// The next piece is being read from disk.
+    pub is_loading: bool,
+    pub is_over: bool,
+}
+
+impl Sending {
+    /// A body of which `body_bytes` are already in the output behind the head. `line` is logged when it ends.
+    pub fn new(line: Option<OpenLine>, framing: Framing, body_bytes: u64) -> Sending {
+        Sending { framing, line, sending_bytes: body_bytes, ..Sending::default() }
+    }
+
+    /// Returns true if a wake-up may mean progress.
+    pub fn takes_wakes(&self) -> bool {
+        !self.is_loading
+    }
+
+    /// Logs the response, `body_bytes` of whose body were sent.
+    pub fn log(&self, log: Option<&AccessLog>, body_bytes: u64) {
+        if let (Some(log), Some(line)) = (log, &self.line) {
+            log.finish(line, body_bytes);
+        }
+    }
+}
+
+/// The end of a chunked body.
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// The framing of a response's body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// By its length, or by the end of the connection or stream.
+    #[default]
+    Plain,
+    /// Chunked; `owes_line_end` if the previous chunk's CRLF has not been written yet.
+    Chunked { owes_line_end: bool },
+}
+
+impl Framing {
+    /// Announces a part of `length` bytes.
+    pub fn begin_part(&mut self, length: usize, output: &mut Vec<u8>) {
+        if let Framing::Chunked { owes_line_end } = self {
+            let line_end = if std::mem::replace(owes_line_end, true) { "\r\n" } else { "" };
+            write!(output, "{line_end}{length:x}\r\n").expect("writing to memory cannot fail");
+        }
+    }
+
+    pub fn end(self, output: &mut Vec<u8>) {
+        if let Framing::Chunked { owes_line_end } = self {
+            if owes_line_end {
+                output.extend_from_slice(b"\r\n");
+            }
+            output.extend_from_slice(LAST_CHUNK);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! A state machine, and an HTTP/2 client of another implementation, with a controlled disk.
+//! An HTTP/2 client of another implementation, talking to a state machine with a controlled disk.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! The end of a connection: graceful shutdown, close, timeout.
+//! The end of a connection: graceful shutdown (GOAWAY), timeout, lingering close.
 
 use sojourn_http::http2::ErrorCode;
 

@@ -1,4 +1,4 @@
-//! The rhythm of a log: requests by hour of the day, and the rate along its whole length.
+//! The rate of a log over time: requests by hour of the day, and along its whole length.
 
 use serde::Serialize;
 

@@ -45,7 +45,7 @@ struct Group<R> {
 }
 
 /// All replications of a plan.
-pub(super) struct Ensemble<R> {
+pub(super) struct Replications<R> {
     groups: Vec<Group<R>>,
 }
 
@@ -57,7 +57,7 @@ pub(super) enum Advanced {
     Interrupted,
 }
 
-impl<R: Replica> Ensemble<R> {
+impl<R: Replica> Replications<R> {
     /// Starts the plan's replications, each with `recorders` recorders of response times.
     pub(super) fn new(plan: &Plan, recorders: usize, start: impl Fn(u64) -> R) -> Self {
         let replications = plan.replications as usize;

@@ -1,4 +1,4 @@
-//! Whose turn it is: the order of the streams of a connection, and the results of their delegated jobs.
+//! Scheduling: the order in which the streams of a connection are served, and the results of their delegated jobs.
 
 use sojourn_content::{Done, Job};
 use sojourn_http::http2::ErrorCode;

@@ -1,14 +1,14 @@
 //! A tunnel's connections: on each of its two sockets one that receives and one that sends.
 //!
 //! The client's connection becomes a receiver, as does the connection to the origin. Their senders are launched beside
-//! them on the same sockets. The shared state is in [`tunnels`](super::tunnels).
+//! them on the same sockets. The shared state is in [`Tunnel`](super::tunnel::Tunnel).
 
 use sojourn_http::Status;
 
-use super::tunnels::{Direction, Stage, TunnelId};
+use super::tunnel::{Direction, Stage, TunnelId};
+use super::{Machine, UpstreamClient};
 use crate::connection::{Buffer, Event, Output, Reason, Shared, Wait, Want};
 use crate::counters::Counter;
-use crate::handler::reverse_proxy::{Machine, UpstreamClient};
 
 /// A receive of at least this size suggests that more arrives at once than a small buffer holds.
 const BUSY_BYTES_MIN: usize = 4 * 1024;
@@ -209,7 +209,6 @@ impl Receiver {
         Receiver { tunnel, direction, is_receiving: false, is_cancelling: false, is_busy: false }
     }
 
-    /// Handles an event and returns the next want.
     pub fn handle(
         &mut self,
         event: Event,

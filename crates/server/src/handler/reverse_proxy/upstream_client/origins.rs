@@ -7,17 +7,21 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::tunnels::{Tunnel, TunnelId};
-use super::{Addresses, Lookup, Origin, Refusal, Rules};
+use slab::Slab;
+
+use super::UpstreamClient;
+use super::lookup::Lookup;
+use super::pools::Pool;
+use super::tunnel::{Tunnel, TunnelId};
 use crate::connection::{Address, Destination};
 use crate::counters::{Counter, Served};
-use crate::handler::reverse_proxy::{End, FlowId, Pool, UpstreamClient};
-use slab::Slab;
+use crate::handler::destination::{Addresses, Origin, Refusal, Rules};
+use crate::handler::reverse_proxy::{End, FlowId};
 
 /// The state that a forward proxy's loop has beside its [`UpstreamClient`].
 #[derive(Debug, Default)]
 pub struct OriginConnections {
-    pub(in crate::handler) pools: HashMap<Arc<Origin>, usize>,
+    pub(super) pools: HashMap<Arc<Origin>, usize>,
     lookups: HashMap<Box<str>, Vec<LookupWaiter>>,
     pub(super) tunnels: Slab<Tunnel>,
 }
@@ -31,7 +35,7 @@ pub(super) enum LookupWaiter {
 
 impl UpstreamClient {
     /// Gives the flow a connection to `origin`; an idle one, if there is one and it `may_reuse` it.
-    pub(in crate::handler) fn dispatch_to(
+    pub(super) fn dispatch_to(
         &mut self,
         origin: &Arc<Origin>,
         id: FlowId,

@@ -1,0 +1,113 @@
+//! Tunnels (CONNECT): pass bytes between a client and an origin unchanged.
+//!
+//! Both sides may send at the same time, and neither may wait for the other to read. A connection does one thing at a
+//! time, so a tunnel has four: on each of its two sockets one that receives and one that sends. A [`Channel`] connects
+//! a receiver to its sender and holds the receiver back when it is full (backpressure).
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::handler::destination::Origin;
+use crate::handler::reverse_proxy::End;
+
+/// The most bytes buffered in one direction.
+pub(super) const CHANNEL_BYTES_MAX: usize = 64 * 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TunnelId(pub(super) usize);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    ToOrigin,
+    ToClient,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The origin is being looked up or connected to.
+    Opening,
+    Open,
+    /// Closed for this reason.
+    Closed(End),
+    /// One of its connections has ended: the others must end, too.
+    Broken,
+}
+
+/// A tunnel between a client and an origin, with the bytes in transit.
+#[derive(Debug)]
+pub struct Tunnel {
+    pub(super) peer: IpAddr,
+    pub(super) origin: Arc<Origin>,
+    pub(super) stage: Stage,
+    /// Addresses of the origin not tried yet.
+    pub(super) addresses: VecDeque<IpAddr>,
+    pub(super) client: u64,
+    pub(super) out: Channel,
+    pub(super) back: Channel,
+    pub(super) moved: Duration,
+    /// The number of connections and lookups that refer to it.
+    pub(super) holders: u32,
+}
+
+/// One direction of a tunnel.
+#[derive(Debug, Default)]
+pub(super) struct Channel {
+    pub(super) bytes: Vec<u8>,
+    pub(super) is_ended: bool,
+    /// The end was passed on to the receiving side; nothing more is sent.
+    pub(super) is_shut: bool,
+    pub(super) receiver: Option<u64>,
+    pub(super) sender: Option<u64>,
+    pub(super) moved_bytes: u64,
+}
+
+impl Tunnel {
+    pub(super) fn channel(&mut self, direction: Direction) -> &mut Channel {
+        match direction {
+            Direction::ToOrigin => &mut self.out,
+            Direction::ToClient => &mut self.back,
+        }
+    }
+
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Returns true if it is no longer needed.
+    pub fn is_over(&self) -> bool {
+        match self.stage {
+            Stage::Opening => false,
+            Stage::Open => self.out.is_shut && self.back.is_shut,
+            Stage::Closed(_) | Stage::Broken => true,
+        }
+    }
+
+    /// Returns true if receiving for `direction` makes sense now.
+    pub fn can_receive(&mut self, direction: Direction) -> bool {
+        let channel = self.channel(direction);
+        !channel.is_ended && channel.bytes.len() < CHANNEL_BYTES_MAX
+    }
+
+    /// Returns true if `direction` has bytes to send.
+    pub fn has_bytes(&mut self, direction: Direction) -> bool {
+        !self.channel(direction).bytes.is_empty()
+    }
+
+    /// Returns true if `direction` has ended and all its bytes were taken.
+    pub fn is_drained(&mut self, direction: Direction) -> bool {
+        let channel = self.channel(direction);
+        channel.is_ended && channel.bytes.is_empty()
+    }
+
+    /// Returns true if the end of `direction` was passed on.
+    pub fn is_shut(&mut self, direction: Direction) -> bool {
+        self.channel(direction).is_shut
+    }
+
+    /// Bytes received for `direction` so far.
+    pub fn moved_bytes(&mut self, direction: Direction) -> u64 {
+        self.channel(direction).moved_bytes
+    }
+}
