@@ -18,8 +18,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import entry, machine
-from benchmarks.applications import beside
+from benchmarks import command_line, machine
+from benchmarks.applications import other_generators
 from benchmarks.applications.cases import CASES, FOREIGN, VERIFIED, Case, ForeignCase, Verified
 from benchmarks.applications.foreign import running
 from sojourn.applications import fitting
@@ -71,8 +71,8 @@ def _bench(
                 objectives = ("--slo", "p95 < 500ms", "--slo", "errors < 1%")
                 sys.exit(_assessed(folder, log, output / "demo", effort, *objectives))
             if tools:
-                measured = beside.measure(_status(folder)["url"], beside.PATHS, PEERS)
-                (output / TOOLS).write_text(beside.table(measured))
+                measured = other_generators.measure(_status(folder)["url"], other_generators.PATHS, PEERS)
+                (output / TOOLS).write_text(other_generators.table(measured))
             for case in missing:
                 _hunted(case, folder, log, output / case.name, effort)
             for each in changed:
@@ -204,9 +204,9 @@ def _page(rows: Sequence[Sequence[str]], changes: Sequence[Sequence[str]], effor
         disturbed=disturbed,
         tools=tools,
         changes="\n".join("| " + " | ".join(row) + " |" for row in changes),
-        rate=f"{beside.RATE:g}",
-        seconds=f"{beside.SECONDS:g}",
-        repetitions=beside.REPETITIONS,
+        rate=f"{other_generators.RATE:g}",
+        seconds=f"{other_generators.SECONDS:g}",
+        repetitions=other_generators.REPETITIONS,
         table=table,
         right=right,
         wrong=wrong,
@@ -241,4 +241,4 @@ def _run(command: str, folder: Path, *more: str) -> str:
 
 
 if __name__ == "__main__":
-    entry.run(_bench)
+    command_line.run(_bench)

@@ -15,11 +15,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import entry, machine, run
+from benchmarks import command_line, machine, run
 from benchmarks.assessment.burner import KINDS, PAIRED, QUIET, Kind, burning
 from benchmarks.assessment.page import Run, judge, page
 from benchmarks.assessment.subjects import EXAMPLE, SUBJECTS, Subject, log_of
-from benchmarks.options import Docs, Output, Seed
+from benchmarks.command_line import Docs, Output, Seed
 from benchmarks.selection import chosen, shuffled
 from sojourn.assessment.held_out import distances
 from sojourn.assessment.summary import Summary, read_summary
@@ -184,4 +184,4 @@ def _said(number: int, found: Run) -> str:
 
 
 if __name__ == "__main__":
-    entry.run(_bench)
+    command_line.run(_bench)

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import entry, machine
+from benchmarks import command_line, machine
 from sojourn import systems
 from sojourn.failure import EXIT_RAN, CouldNotRun
 from sojourn.systems.running import start_process, wait_until
@@ -99,4 +99,4 @@ def _judge(suite: Path, base: str) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    entry.run(_bench)
+    command_line.run(_bench)

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import entry, machine, run, selection
+from benchmarks import command_line, machine, run, selection
+from benchmarks.command_line import Docs, Duration, Only, Output, Repetitions, Seed
 from benchmarks.load import conditions, generators
 from benchmarks.load.cell import Cell, Setting, measure
 from benchmarks.load.conditions import Condition
 from benchmarks.load.generators import Generator
 from benchmarks.load.page import judge, page, tables
-from benchmarks.options import Docs, Duration, Only, Output, Repetitions, Seed
 from benchmarks.selection import shuffled
 from sojourn.machine import cores
 from sojourn.text import format, quantity
@@ -102,4 +102,4 @@ def _raise_descriptors(clients: int) -> None:
 
 
 if __name__ == "__main__":
-    entry.run(_bench)
+    command_line.run(_bench)

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import entry, machine, run
+from benchmarks import command_line, machine, run
+from benchmarks.command_line import Docs, Output, Seed
 from benchmarks.memory.page import Figure, judge, page
 from benchmarks.memory.tools import MEBIBYTE, TOOLS, Tool
-from benchmarks.options import Docs, Output, Seed
 from benchmarks.selection import shuffled
 from sojourn.failure import CouldNotRun
 from sojourn.machine import cores
@@ -71,4 +71,4 @@ def _said(figure: Figure) -> str:
 
 
 if __name__ == "__main__":
-    entry.run(_bench)
+    command_line.run(_bench)

@@ -14,7 +14,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import entry, machine
+from benchmarks import command_line, machine
+from benchmarks.command_line import Docs, Only, Output, Repetitions, Seed
 from benchmarks.models import competitors
 from benchmarks.models.answers import Answer, measure
 from benchmarks.models.cases import Case, cases
@@ -23,7 +24,6 @@ from benchmarks.models.page import page
 from benchmarks.models.plot import charts
 from benchmarks.models.record import Record, Run
 from benchmarks.models.targets import judge
-from benchmarks.options import Docs, Only, Output, Repetitions, Seed
 from benchmarks.selection import shuffled
 from sojourn.commands.progress import Stages
 from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES, CouldNotRun
@@ -157,4 +157,4 @@ def _without_output(arguments: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    entry.run(_bench)
+    command_line.run(_bench)

@@ -70,7 +70,7 @@ def call(command: Sequence[str], given: str = "") -> subprocess.CompletedProcess
 
 def ours(*arguments: str) -> list[str]:
     """Runs our side in a process of its own."""
-    return [sys.executable, "-m", "benchmarks.models.ours", *arguments]
+    return [sys.executable, "-m", "benchmarks.models.our_answers", *arguments]
 
 
 def build_c() -> Path:

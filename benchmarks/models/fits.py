@@ -15,8 +15,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.applications import made_up
-from benchmarks.applications.made_up import MadeUp
+from benchmarks.applications import synthetic
+from benchmarks.applications.synthetic import MadeUp
 from sojourn.assessment.choices import EffortName
 from sojourn.calibration import service_demand, utilisation_law
 
@@ -50,7 +50,7 @@ def cases() -> Iterator[Case]:
     for wrong in (0.0, 0.05, 0.1, 0.2):
         what = f"`intervals`: {INTERVALS} of them, two classes, throughputs wrong by {wrong:.0%}, utilisation by 2 %"
         yield Case(what, ("first demand", "second demand", "background"), partial(_intervals, wrong))
-    for name, application in (("the shop", made_up.SHOP), ("the shop without an index", made_up.MISSING_INDEX)):
+    for name, application in (("the shop", synthetic.SHOP), ("the shop without an index", synthetic.MISSING_INDEX)):
         pairs = _demands(application)
         figures = [f"{endpoint} in {tier}" for endpoint, tier in pairs]
         figures += [f"{each} told from the others" for each in figures]

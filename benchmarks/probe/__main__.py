@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import entry, machine, run
-from benchmarks.options import Docs, Duration, Output, Repetitions, Seed
+from benchmarks import command_line, machine, run
+from benchmarks.command_line import Docs, Duration, Output, Repetitions, Seed
 from benchmarks.probe.cell import SATURATED, STEADY, TIME_WAIT, Agreement, Cell, Load, Setting, agreement, cost, load
 from benchmarks.probe.ended import make_enough
 from benchmarks.probe.page import judge, page
@@ -145,4 +145,4 @@ def _about(setting: Setting, repetitions: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    entry.run(_bench)
+    command_line.run(_bench)

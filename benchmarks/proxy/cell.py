@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from benchmarks.proxy import never_before, stored, upstream
+from benchmarks.proxy import stored, unique_paths, upstream
 from benchmarks.proxy.conditions import STORED_OBJECTS, Condition, Kind
 from benchmarks.proxy.stored import Forgotten, Stored
 from benchmarks.server import cell, network
@@ -120,8 +120,8 @@ def _hits(found: Cell, trial: Trial) -> Cell:
 
 def _passing(found: Cell, trial: Trial) -> Cell:
     condition, setting = trial.condition, trial.setting
-    requests = never_before.rounded((setting.duration_seconds + setting.warm_up_seconds) * REQUESTS_PER_SECOND_MAX)
-    options = never_before.write(trial.work / "sessions", requests, condition.size, condition.size_bytes)
+    requests = unique_paths.rounded((setting.duration_seconds + setting.warm_up_seconds) * REQUESTS_PER_SECOND_MAX)
+    options = unique_paths.write(trial.work / "sessions", requests, condition.size, condition.size_bytes)
     # The generator must not poll, because the origin shares its core.
     result = trial.load(path="", options=[*options, "--wait", "sleep"])
     return replace(with_figures(found, result, condition), upstream_connections=upstream.connections(trial.origin))
@@ -132,8 +132,8 @@ def _storing(found: Cell, trial: Trial) -> Cell:
     before = stored.memory(trial.proxy, trial.work)
     sessions = trial.work.parent / f"{trial.work.name}-sessions"
     try:
-        options = never_before.write(sessions, STORED_OBJECTS, condition.size, condition.size_bytes)
-        options += ["--sessions", str(never_before.SESSIONS), "--wait", "sleep"]
+        options = unique_paths.write(sessions, STORED_OBJECTS, condition.size, condition.size_bytes)
+        options += ["--sessions", str(unique_paths.SESSIONS), "--wait", "sleep"]
         result = trial.load(path="", warm_up_seconds=0.0, duration_seconds=STORE_SECONDS_MAX, options=options)
     finally:
         sessions.unlink(missing_ok=True)
@@ -142,7 +142,7 @@ def _storing(found: Cell, trial: Trial) -> Cell:
         raise Forgotten(f"{answered:,} of {STORED_OBJECTS:,} requests were answered, {result.errors:,} failed")
     after = stored.memory(trial.proxy, trial.work)
     trial.end_origin()
-    kept = stored.kept_fraction(trial.proxy, list(never_before.paths(STORED_OBJECTS, condition.size)))
+    kept = stored.kept_fraction(trial.proxy, list(unique_paths.paths(STORED_OBJECTS, condition.size)))
     return replace(found, stored=Stored(answered, before[0], after[0], before[1], after[1], kept))
 
 

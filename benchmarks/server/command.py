@@ -9,8 +9,8 @@ from typing import Generic
 import typer
 from rich.console import Console
 
-from benchmarks import entry, machine, selection
-from benchmarks.options import Docs, Duration, Only, Output, Repetitions, Seed
+from benchmarks import command_line, machine, selection
+from benchmarks.command_line import Docs, Duration, Only, Output, Repetitions, Seed
 from benchmarks.server import competitors, options, runner
 from benchmarks.server.competitors import Competitor
 from benchmarks.server.runner import Benchmark, K
@@ -65,4 +65,4 @@ class Command(Generic[K]):
 
         Example: {self.benchmark.program} {self.example}
         """
-        entry.run(bench)
+        command_line.run(bench)

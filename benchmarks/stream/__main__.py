@@ -10,16 +10,15 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import entry, machine, run, selection
-from benchmarks.options import Docs, Output, Seed
+from benchmarks import command_line, machine, run, selection
+from benchmarks.command_line import Docs, Output, Seed
 from benchmarks.stream import pace
 from benchmarks.stream.competitors import COMPETITORS
 from benchmarks.stream.effort import FULL, PACE, PARTS, QUICK, Effort, Part, within
-from benchmarks.stream.measured import Measured
 from benchmarks.stream.page import page, verdicts
 from benchmarks.stream.plot import charts
 from benchmarks.stream.results import tables
-from benchmarks.stream.session import MeasurementSession
+from benchmarks.stream.session import Measured, MeasurementSession
 from benchmarks.stream.viewers import Play
 from sojourn.machine.cores import Cores, keep_off_server_core
 from sojourn.report.image import image
@@ -118,4 +117,4 @@ def _about(seed: int, quick: bool, effort: Effort, cores: Cores) -> dict[str, An
 
 
 if __name__ == "__main__":
-    entry.run(_bench)
+    command_line.run(_bench)

@@ -23,7 +23,7 @@ from sojourn.machine.cores import Cores
 from sojourn.text import format
 
 CONDITION = "served>=99%"
-"""Of all viewers, including those without a packet at the end of the run."""
+"""The share is one of all viewers, including those without a packet at the end of the run."""
 URL = "rtsp://film"
 """A placeholder for the server's URL, which has another port in every run."""
 START_FRACTION = 0.85

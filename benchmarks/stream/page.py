@@ -13,9 +13,9 @@ from benchmarks.server.results import Spread
 from benchmarks.stream import targets
 from benchmarks.stream.capacity import CONDITION, JUDGED_MAX, Capacity
 from benchmarks.stream.competitors import OURS
-from benchmarks.stream.measured import Measured
 from benchmarks.stream.pace import Pace
 from benchmarks.stream.results import Row, Table, place_key, tables
+from benchmarks.stream.session import Measured
 from benchmarks.stream.targets import Verdict
 from sojourn.text import format
 

@@ -12,11 +12,28 @@ from benchmarks.stream import capacity, costs, pace
 from benchmarks.stream.capacity import Capacity
 from benchmarks.stream.costs import Cost
 from benchmarks.stream.effort import CAPACITY, COST_SECONDS_MIN, COSTS, PACE, Effort, Part
-from benchmarks.stream.measured import Measured
 from benchmarks.stream.pace import Pace
 from benchmarks.stream.results import Row
 from benchmarks.stream.viewers import Play
 from sojourn.machine.cores import Cores
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The measurements of each part, in the order of their ends."""
+
+    costs: list[Cost] = field(default_factory=list)
+    capacities: list[Capacity] = field(default_factory=list)
+    paces: list[Pace] = field(default_factory=list)
+
+    def add(self, measurement: Cost | Capacity | Pace) -> None:
+        """Adds a measurement to its part."""
+        if isinstance(measurement, Cost):
+            self.costs.append(measurement)
+        elif isinstance(measurement, Capacity):
+            self.capacities.append(measurement)
+        else:
+            self.paces.append(measurement)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import entry, machine, run
+from benchmarks import command_line, machine, run
 from benchmarks.studies.page import page
 from sojourn.commands.study import RUNS
 from sojourn.failure import EXIT_RAN
@@ -42,4 +42,4 @@ def _bench(
 
 
 if __name__ == "__main__":
-    entry.run(_bench)
+    command_line.run(_bench)

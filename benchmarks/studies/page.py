@@ -11,10 +11,10 @@ from typing import Any
 
 from benchmarks.markdown import machine_rows, table_of
 from sojourn.report.study.index import HELD_OUT_HEAD, HELD_OUT_NOTE, Assessed, remarks
+from sojourn.study.decisions import FINDINGS
+from sojourn.study.finding_counts import by_evidence, counted
 from sojourn.study.folder import ENVIRONMENTS, POINTS
-from sojourn.study.samples import FINDINGS
 from sojourn.study.sources import by_source, citation
-from sojourn.study.tally import by_evidence, counted
 from sojourn.text import format
 
 EVIDENCE_NOTE = (

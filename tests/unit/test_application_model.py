@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from benchmarks.applications import made_up
+from benchmarks.applications import synthetic
 from sojourn import _native
 from sojourn.applications import answer, demands, fitting, prices
 from sojourn.applications.changes import Starting, changes
@@ -34,7 +34,7 @@ from sojourn.applications.summary import (
     TierDescription,
     VerifiedChange,
 )
-from sojourn.applications.verification import carrying_out, planned
+from sojourn.applications.verification import execution, planned
 from sojourn.assessment.request import EffortName
 from sojourn.failure import CouldNotRun
 from sojourn.report.application.terminal import demand_table
@@ -473,18 +473,18 @@ def test_a_change_that_is_carried_out_names_who_does_it() -> None:
 
 def test_without_a_model_nothing_is_predicted_and_it_says_why() -> None:
     plan = [planned.parse("app.cores=0.5", KNOWN, [Tier.parse("app=port:8000")])]
-    (found,) = carrying_out.predicted(None, plan, None)
+    (found,) = execution.predicted(None, plan, None)
     assert found.predicted is None
     assert found.not_predicted_because is not None
-    assert found.not_predicted_because in carrying_out.in_words(found)
-    (made,) = carrying_out.predicted(starting(network(), "cpu"), plan, None)
+    assert found.not_predicted_because in execution.in_words(found)
+    (made,) = execution.predicted(starting(network(), "cpu"), plan, None)
     assert made.predicted is not None
     assert made.predicted.estimate == pytest.approx(0.5 / (0.75 * 0.003 + 0.25 * 0.002))
-    assert "predicted" in carrying_out.in_words(made)
+    assert "predicted" in execution.in_words(made)
     done = VerifiedChange(
         setting="", what="", command=None, predicted=made.predicted, measured=made.predicted, error=0.0
     )
-    assert "+0%" in carrying_out.in_words(done)
+    assert "+0%" in execution.in_words(done)
 
 
 def test_simulated_system_files_are_read_by_everybody() -> None:
@@ -558,9 +558,9 @@ def test_cpu_times_are_printed_in_plain_numbers(plain: ApplicationSummary) -> No
 
 
 def test_the_quickest_steps_tell_the_endpoints_apart_though_one_takes_a_hundred_times_as_long() -> None:
-    found = made_up.MISSING_INDEX.measured(EffortName.quick, 1)
+    found = synthetic.MISSING_INDEX.measured(EffortName.quick, 1)
     for demand in found.demands:
-        true = made_up.MISSING_INDEX.seconds(demand.endpoint, demand.tier)
+        true = synthetic.MISSING_INDEX.seconds(demand.endpoint, demand.tier)
         if true >= 0.001:
             assert demand.identifiable, demand
             assert demand.seconds.estimate == pytest.approx(true, rel=0.3)

@@ -14,7 +14,7 @@ from sojourn.loading.merging import Part, merge
 from sojourn.loading.record import RequestsRecord
 from sojourn.loading.result import LoadResult
 from sojourn.loading.threshold import Threshold
-from sojourn.workload.left_out import LeftOut
+from sojourn.workload.not_replayed import LeftOut
 
 
 def _result(seconds: dict[str, list[float]], errors: int) -> LoadResult:

@@ -1,9 +1,10 @@
-"""The Python packages' import graph: arrows point down, and no package imports itself in a circle."""
+"""The Python import graph: arrows point down, and neither a package nor a module imports itself in a circle."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import functools
+from collections.abc import Container
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -22,13 +23,16 @@ def package_of(module: str) -> str | None:
     return top if module.startswith("sojourn.") and top not in ("__version__", "_native") else None
 
 
-def imported(path: Path) -> Iterator[str]:
+@functools.cache
+def imported(path: Path) -> tuple[str, ...]:
+    names: list[str] = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             assert node.level == 0, f"{path} has a relative import"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names += (f"{node.module}.{alias.name}" for alias in node.names)
+    return tuple(names)
 
 
 def imports() -> dict[str, set[str]]:
@@ -43,6 +47,25 @@ def imports() -> dict[str, set[str]]:
     return graph
 
 
+def module_imports() -> dict[str, set[str]]:
+    """Each module, and the modules that it imports anywhere. The package's own `__init__`, which is lazy, is none."""
+    modules = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    del modules[PACKAGE.name]
+    return {
+        name: {found for each in imported(path) if (found := home(each, modules))} for name, path in modules.items()
+    }
+
+
+def home(name: str, modules: Container[str]) -> str | None:
+    """The module of `sojourn.loading.run.Run`; None of other libraries."""
+    while name and name not in modules:
+        name = name.rpartition(".")[0]
+    return name or None
+
+
 def importers_of(package: str) -> set[str]:
     return {here for here, there in imports().items() if package in there}
 
@@ -52,6 +75,13 @@ def test_no_package_imports_itself_in_a_circle() -> None:
         TopologicalSorter(imports()).prepare()
     except CycleError as error:
         pytest.fail(f"packages import each other: {' <- '.join(error.args[1])}")
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    try:
+        TopologicalSorter({name: used - {name} for name, used in module_imports().items()}).prepare()
+    except CycleError as error:
+        pytest.fail(f"modules import each other: {' <- '.join(error.args[1])}")
 
 
 def test_only_the_commands_import_reports() -> None:

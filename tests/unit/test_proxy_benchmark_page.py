@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.proxy import conditions, never_before, upstream
+from benchmarks.proxy import conditions, unique_paths, upstream
 from benchmarks.proxy.cell import Cell
 from benchmarks.proxy.page import TARGETS, page
 from benchmarks.proxy.stored import Stored
@@ -79,11 +79,11 @@ def test_names_select() -> None:
 
 
 def test_no_request_is_made_twice(tmp_path: Path) -> None:
-    requests = never_before.rounded(1200.5)
+    requests = unique_paths.rounded(1200.5)
     assert requests == 1500
-    assert never_before.write(tmp_path / "log", requests, "5KB", 5000) == ["--session-log", str(tmp_path / "log")]
+    assert unique_paths.write(tmp_path / "log", requests, "5KB", 5000) == ["--session-log", str(tmp_path / "log")]
     sessions = [each.splitlines() for each in (tmp_path / "log").read_text().split("\n\n")]
-    assert [len(each) for each in sessions] == [3] * never_before.SESSIONS
+    assert [len(each) for each in sessions] == [3] * unique_paths.SESSIONS
     asked = [line for each in sessions for line in each]
     assert len(set(asked)) == requests
     assert asked[7] == "/7/5KB size=5000"

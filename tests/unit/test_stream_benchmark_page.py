@@ -22,11 +22,11 @@ from benchmarks.stream.effort import (
     Part,
     within,
 )
-from benchmarks.stream.measured import Measured
 from benchmarks.stream.pace import Pace
 from benchmarks.stream.page import page, verdicts
 from benchmarks.stream.plot import charts
 from benchmarks.stream.results import Row, tables
+from benchmarks.stream.session import Measured
 from benchmarks.stream.targets import of_pace
 from sojourn.failure import CouldNotRun
 from sojourn.report.image import image

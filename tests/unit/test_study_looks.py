@@ -16,13 +16,13 @@ from sojourn.engine.results import Unavailable
 from sojourn.failure import CouldNotRun
 from sojourn.report.study.page import write
 from sojourn.study.cells import Cells
+from sojourn.study.decisions import ERROR
 from sojourn.study.findings import find
 from sojourn.study.folder import Record, StudyFolder
 from sojourn.study.load_record import is_disturbed
-from sojourn.study.looks import LOOKS_MAX, Looks, schedule
 from sojourn.study.points import Point, Settings, shuffled
 from sojourn.study.runner import Progress, SystemMissing, run
-from sojourn.study.samples import ERROR
+from sojourn.study.sequential_testing import LOOKS_MAX, Looks, schedule
 
 SEQUENTIAL = TEXT.replace("repetitions = 4", "repetitions = 4\nuntil_decided = true")
 Rate = Callable[[Settings, int], float]

@@ -19,11 +19,11 @@ from sojourn.assessment.request import EFFORTS
 from sojourn.assessment.simulation import Sessions, simulate
 from sojourn.assessment.steps import ClimbStep, saturated_by_share
 from sojourn.assessment.summary import DemandFit, Knee, Prediction, Step, Verification, VerifiedLoad
-from sojourn.assessment.verification import carrying_out, predictions
+from sojourn.assessment.verification import execution, predictions
 from sojourn.assessment.verification.assessed import Assessed, processor_fraction
-from sojourn.assessment.verification.carrying_out import verify
 from sojourn.assessment.verification.changes import CHANGES, Arrangement, OtherServer
 from sojourn.assessment.verification.comparison import compared
+from sojourn.assessment.verification.execution import verify
 from sojourn.assessment.verification.packet_line import transfer_times
 from sojourn.assessment.verification.predictions import mean_wait, scaled
 from sojourn.commands.assess import with_value
@@ -406,7 +406,7 @@ Climbed = Callable[..., Any]
 
 
 def climbing(monkeypatch: pytest.MonkeyPatch, climbed: Climbed) -> None:
-    monkeypatch.setattr(carrying_out._One, "_climbed", climbed)
+    monkeypatch.setattr(execution._One, "_climbed", climbed)
 
 
 @pytest.mark.usefixtures("without_limits")
@@ -450,8 +450,8 @@ def test_where_all_are_asked_for_what_is_no_change_is_passed_over(
     assessed: Assessed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     climbing(monkeypatch, lambda *_: (knee_at(1000), [], []))
-    monkeypatch.setattr(carrying_out._One, "demand", lambda *_: FIT)
-    monkeypatch.setattr(carrying_out._One, "climb", lambda *_: knee_at(250))
+    monkeypatch.setattr(execution._One, "demand", lambda *_: FIT)
+    monkeypatch.setattr(execution._One, "climb", lambda *_: knee_at(250))
     made: list[Verification] = []
     verify(assessed, chosen_changes("all"), Silent(), made.append)
     assert [each.change for each in made] == [name for name in CHANGES if name not in ("fewer-workers", "sojourn")]

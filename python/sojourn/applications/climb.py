@@ -55,7 +55,7 @@ COOL_SECONDS_MAX = 20.0
 COOL_SECONDS = 1.0
 RECOVERY = "recovery"
 RECOVERY_FRACTION = 0.3
-"""Of a load that was taken."""
+"""While the system recovers, it is loaded with this fraction of a rate that it has sustained."""
 RECOVERY_TRIES = 3
 SHOWN_MAX = 3
 """Failures that are shown in words."""

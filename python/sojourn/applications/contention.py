@@ -37,7 +37,10 @@ class Load:
 
 
 def utilisation(loads: Sequence[Load], falls: Sequence[float], cores: float, background: float) -> float:
-    """Of the cores, where CPU time per request falls with it: from 1 + `falls` times that of full cores to that."""
+    """Returns the utilisation of the cores, where CPU time per request falls with it.
+
+    An endpoint needs 1 + its entry in `falls` times its CPU time at full cores if the cores are idle.
+    """
     used = sum(load.busy_cores * (1 + fall) for load, fall in zip(loads, falls, strict=True)) + background
     return used / (cores + sum(load.busy_cores * fall for load, fall in zip(loads, falls, strict=True)))
 

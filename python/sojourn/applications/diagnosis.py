@@ -17,7 +17,7 @@ from sojourn.text import format
 CPU_MAX = 0.85
 """The CPU limit: the share of the available cores that the tiers use."""
 CPU_WITH_OTHERS_MAX = 0.93
-"""Of the same, with the work of others; the tiers then have at least half of what is used."""
+"""The same including the work of other programs; the tiers then have at least half of what is used."""
 STARVED_MIN = 2.0
 """The limit of runnable threads without a core, on average, which must also exceed the running ones."""
 PROCESS_MAX = 0.88

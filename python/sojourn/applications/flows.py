@@ -235,7 +235,7 @@ def _thinks(requests: Sequence[Table], default: str | None) -> list[float]:
 
 
 def _seconds(think: str) -> float:
-    """Of a think time as scenarios have it: a mean, or a range."""
+    """Returns the mean of a think time as scenarios write it: a mean, or a range."""
     # The quantities of options are above zero; a pause may be none.
     ends = [0.0 if _NO_TIME.fullmatch(part.strip()) else quantity.seconds(part) for part in think.split("-")]
     return sum(ends) / len(ends)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from sojourn import __version__, interrupts
-from sojourn.applications import baseline, objectives, verdicts, work
+from sojourn.applications import baseline, load_definition, objectives, verdicts
 from sojourn.applications.answer import conclude
 from sojourn.applications.changes import Starting
 from sojourn.applications.climb import Climb, Stopped, idle_in_words, log_mix, shares
@@ -23,8 +23,8 @@ from sojourn.applications.summary import (
     TierDescription,
 )
 from sojourn.applications.traffic import Step, Traffic
-from sojourn.applications.verification import carrying_out
-from sojourn.applications.verification.carrying_out import Carrying, in_words
+from sojourn.applications.verification import execution
+from sojourn.applications.verification.execution import Carrying, in_words
 from sojourn.applications.verification.planned import parse
 from sojourn.assessment.pipeline import Stages
 from sojourn.failure import CouldNotRun
@@ -72,13 +72,13 @@ class _Assessment:
         self.starting: Starting | None = None
         self.is_measured = self.is_concluded = False
         stages.begin("log" if request.scenario is None else "scenario")
-        self.work = work.of_request(request, folder.path)
-        self.covered = self.work.covered
+        self.load = load_definition.of_request(request, folder.path)
+        self.covered = self.load.covered
         self.objectives = [Objective.parse(text, self.covered.endpoints) for text in request.objectives]
         self.planned = [parse(text, self.covered.endpoints, request.tiers) for text in request.planned]
-        self.summary = _begun(request, self.work)
+        self.summary = _begun(request, self.load)
         if request.required_users is not None:
-            if not self.work.thinks:
+            if not self.load.thinks:
                 raise CouldNotRun(
                     "--at-users needs think times: without any, users make requests as fast as they are answered",
                     'give the scenario think times, as in think = "2s", or give --at-rate',
@@ -88,11 +88,11 @@ class _Assessment:
             raise CouldNotRun(
                 "at which load do the objectives have to hold?", "give --at-rate, --at-users with a scenario, or a log"
             )
-        visits = f", in {len(self.work.sessions)} sessions of the log" if self.work.sessions else ""
-        stages.done(f"{len(self.covered.endpoints)} endpoints, {len(self.work.flows)} flows{visits}")
+        visits = f", in {len(self.load.sessions)} sessions of the log" if self.load.sessions else ""
+        stages.done(f"{len(self.covered.endpoints)} endpoints, {len(self.load.flows)} flows{visits}")
 
     def run(self) -> None:
-        with self.work.users:
+        with self.load.users:
             self._run()
 
     def _run(self) -> None:
@@ -113,18 +113,18 @@ class _Assessment:
             self.stages.done(", ".join(f"{each.name}: {each.command or each.declared}" for each in self.summary.tiers))
             traffic = Traffic(
                 request.target,
-                self.work.flows,
-                self.work.users,
+                self.load.flows,
+                self.load.users,
                 self.folder.path / "targets",
                 plan.generator,
                 request.seed,
-                sessions=self.work.sessions,
+                sessions=self.load.sessions,
                 is_of_users=request.required_users is not None,
             )
-            if self.work.users.log_in:
+            if self.load.users.log_in:
                 self.stages.begin("login")
                 self.summary.login = traffic.logged_in()
-                self.stages.done(f"{self.work.users.count} users")
+                self.stages.done(f"{self.load.users.count} users")
             self.stages.begin("each request once")
             wrong = traffic.try_out()
             self.summary.warnings += [f"Tried once: {each}" for each in wrong]
@@ -132,7 +132,7 @@ class _Assessment:
             climb = Climb(
                 traffic=traffic,
                 watch=watch,
-                shares=self.work.shares,
+                shares=self.load.shares,
                 effort=request.effort,
                 errors_max=request.errors_max,
                 rate_max=request.rate_max,
@@ -160,7 +160,7 @@ class _Assessment:
         climb.climb(explored)
         self.summary.knee = locate(self.steps, explored, why)
         knee = self.summary.knee.requests_per_second.estimate
-        if self.work.thinks:
+        if self.load.thinks:
             users, ends = climb.users_at(1.0), self.summary.knee.requests_per_second.model_dump()
             self.summary.knee.users = Interval(**{name: rate * users for name, rate in ends.items()})
         self.top = climb.overload(knee)
@@ -172,7 +172,7 @@ class _Assessment:
     def _verify(self, climb: Climb) -> None:
         request, summary = self.request, self.summary
         starting = self._concluded()
-        summary.verification = carrying_out.predicted(starting, self.planned, request.prices)
+        summary.verification = execution.predicted(starting, self.planned, request.prices)
         # Written before the changes are measured, with the answer so far in case the rest is interrupted.
         summary.incomplete_because = "it ended while changes were carried out"
         self.folder.write_json(SUMMARY, summary.model_dump(mode="json"))
@@ -190,7 +190,7 @@ class _Assessment:
         )
         for planned, change in zip(self.planned, summary.verification, strict=True):
             self.stages.begin(change.what)
-            carrying_out.measure(carrying, planned, change)
+            execution.measure(carrying, planned, change)
             self.stages.done(in_words(change))
 
     def _concluded(self) -> Starting | None:
@@ -239,7 +239,7 @@ def _abandoned_fraction(tried: Sequence[Tried]) -> float | None:
     return sum(each.abandoned for step in below for each in step.endpoints) / due if due else None
 
 
-def _begun(request: ApplicationRequest, load: work.Work) -> ApplicationSummary:
+def _begun(request: ApplicationRequest, load: load_definition.LoadDefinition) -> ApplicationSummary:
     covered, peak = load.covered, load.peak_requests_per_second
     return ApplicationSummary(
         sojourn_version=__version__,

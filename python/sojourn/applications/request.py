@@ -69,7 +69,7 @@ class ApplicationRequest:
     scenario: Path | None = None
     """In place of the log's requests."""
     users: int | None = None
-    """Who log in."""
+    """The number of users that log in."""
     in_sessions: bool = False
     """Make the log's mix by its sessions, with their order and pauses."""
     required_users: int | None = None

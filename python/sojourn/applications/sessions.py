@@ -23,9 +23,9 @@ SESSIONS_MAX = 400
 """The most that are repeated, drawn at random."""
 SESSIONS_MIN = 10
 REQUESTS_MAX = 200
-"""Of a session; a longer one ends there."""
+"""The most requests of a session; a longer one ends there."""
 REQUESTS_IN_ALL_MAX = 5000
-"""Of all sessions: the engine takes twice as many."""
+"""The most requests of all sessions together; the engine takes twice as many."""
 
 
 def of_log(

@@ -39,7 +39,7 @@ class Login(Record):
     """The login, which users make once, before the load."""
 
     users: int
-    """Who are logged in."""
+    """The number of logged-in users."""
     requests: list[EndpointFigures]
 
 
@@ -69,7 +69,7 @@ class StepFigures(Record):
     predicted_response_time_mean_seconds: float | None = None
     """The prediction of a model that did not see this step."""
     users: int | None = None
-    """Who made the load, each waiting for its answers; None where iterations arrived at a rate."""
+    """The number of users in a closed loop; None where iterations arrived at a rate."""
     measured_seconds: float | None = None
 
 
@@ -315,7 +315,7 @@ class ApplicationSummary(Record):
     model: Model | None = None
     verification: list[VerifiedChange] = Field(default_factory=list)
     abandoned_fraction: float | None = None
-    """Of the requests due in steps of the log's mix below the knee: never sent, because one before them had failed."""
+    """The share of requests, in steps of the log's mix below the knee, never sent because an earlier one had failed."""
     comparison: Comparison | None = None
     verdicts: list[Verdict] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)

@@ -34,7 +34,7 @@ from sojourn.machine.cores import pinned_command
 START_LEAD_SECONDS = 0.1
 """How far ahead the start is set, so that its time is known."""
 TIMEOUT_SECONDS = 10.0
-"""Of a response; one that takes longer has failed."""
+"""A response that takes longer has failed."""
 DRAIN_SECONDS = 5.0
 """How long the answers of a step are waited for when it is over."""
 TRY_OUT_SECONDS_MAX = 60.0
@@ -77,7 +77,7 @@ class Step:
     """All endpoints in one step."""
 
     begin: float
-    """Of the measured time, in seconds since 1970."""
+    """The start of the measured time, in seconds since 1970."""
     end: float
     endpoints: Sequence[EndpointStep]
     interrupted: bool = False
@@ -85,11 +85,11 @@ class Step:
     generator_limited: str | None = None
     """Why the generator, not the system, was the limit."""
     users: int | None = None
-    """Who made it, each waiting for its answers; None where iterations arrived at a rate."""
+    """The number of users in a closed loop; None where iterations arrived at a rate."""
 
     @property
     def offered_per_second(self) -> float:
-        """Of all endpoints."""
+        """The offered rate of all endpoints together."""
         return sum(each.offered_per_second for each in self.endpoints)
 
     @property
@@ -99,12 +99,12 @@ class Step:
 
     @property
     def responses_per_second(self) -> float:
-        """Of all endpoints."""
+        """The throughput of all endpoints together."""
         return sum(each.responses_per_second for each in self.endpoints)
 
     @property
     def failed_fraction(self) -> float:
-        """Of all requests that were due; what is still unanswered at the end, or was abandoned, counts, too."""
+        """The share of due requests that failed, were abandoned, or were unanswered at the end."""
         due = sum(each.requests for each in self.endpoints)
         missed = sum(each.failures + each.unfinished + each.abandoned for each in self.endpoints)
         return missed / due if due else 0.0
@@ -133,7 +133,7 @@ class Step:
         return sum((each.mean_seconds or 0.0) * each.responses_per_second for each in self.endpoints)
 
     def quantile(self, fraction: float, names: Sequence[str] | None = None) -> float | None:
-        """Of the response times of these endpoints, or of all."""
+        """A quantile of the response times, in seconds, of these endpoints or of all."""
         merged = _native.Histogram()
         for each in self.endpoints:
             if each.histogram is not None and (names is None or each.name in names):

@@ -30,12 +30,12 @@ AT_ONCE = 8
 LOGIN_SECONDS_MAX = 300.0
 TIMEOUT_SECONDS = 30.0
 FAILED_MAX = 0.1
-"""Of the logins: with more, too few users are left to be the users."""
+"""The largest share of failed logins; beyond it, too few users are left."""
 
 
 @dataclass
 class Users:
-    """Who makes the requests; a context manager."""
+    """The users that make the requests; a context manager."""
 
     scenario: Scenario
     """Its users, values, defaults and login; its flows are another's matter."""

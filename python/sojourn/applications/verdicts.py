@@ -8,7 +8,7 @@ from sojourn.results.records import Interval
 from sojourn.text import format
 
 ABANDONED_MAX = 0.01
-"""Of the requests below the knee, unless it is said."""
+"""The default limit on the share of abandoned requests below the knee."""
 
 
 def of(summary: ApplicationSummary, abandoned_max: float) -> list[Verdict]:

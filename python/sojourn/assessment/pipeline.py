@@ -35,7 +35,7 @@ from sojourn.assessment.summary import (
 )
 from sojourn.assessment.system_file import COMMENT, describe
 from sojourn.assessment.verification.assessed import Assessed, capacity, processor_fraction
-from sojourn.assessment.verification.carrying_out import NO_MODEL, unpredicted, verify
+from sojourn.assessment.verification.execution import NO_MODEL, unpredicted, verify
 from sojourn.engine.progress import ProgressLine, RequestsAdvance
 from sojourn.failure import CouldNotRun
 from sojourn.loading.record import Saturation

@@ -86,7 +86,7 @@ class Viewers:
 class Viewer:
     def __init__(self, url: str, program: Program) -> None:
         self.began = 0.0
-        """Of the time that passes for the server."""
+        """When the viewers began, in the server's virtual time."""
         self.tracks = list[Received]()
         self._talk = Conversation(url, _connected(url, program))
         self.url = url

@@ -16,8 +16,8 @@ from sojourn.applications.target import require_permission
 from sojourn.assessment.choices import EffortName
 from sojourn.commands.formats import Format, data, print_json, print_where, talk
 from sojourn.commands.help import FurtherOption
+from sojourn.commands.option_groups import spread
 from sojourn.commands.progress import Stages
-from sojourn.commands.spreading import spread
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.machine import cores
 from sojourn.results.run_folder import RunFolder

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 from sojourn import interrupts
 from sojourn.commands.formats import talk
 from sojourn.commands.help import FurtherOption
-from sojourn.commands.spreading import spread
+from sojourn.commands.option_groups import spread
 
 if TYPE_CHECKING:
     from sojourn.cluster.dask_cluster import DaskCluster

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from sojourn.commands.help import FurtherOption
-from sojourn.commands.spreading import spread
+from sojourn.commands.option_groups import spread
 from sojourn.text import quantity
 from sojourn.workload.log import SESSION_GAP, LogOptions
 

@@ -16,8 +16,8 @@ from sojourn.commands.help import FurtherOption
 from sojourn.commands.log_options import with_log_options
 from sojourn.commands.run_options import RunOptions, with_run_options
 from sojourn.failure import CouldNotRun
-from sojourn.workload.left_out import LeftOut
 from sojourn.workload.log import LogOptions, import_log_to_file, is_trace, require_default, require_log
+from sojourn.workload.not_replayed import LeftOut
 
 
 def register(app: typer.Typer) -> None:

@@ -17,7 +17,7 @@ import typer
 from sojourn.commands.cluster_option import PANEL, ClusterOption, ClusterText, InsecureFlag
 from sojourn.commands.cluster_option import read_options as read_cluster
 from sojourn.commands.help import FurtherOption
-from sojourn.commands.spreading import spread
+from sojourn.commands.option_groups import spread
 from sojourn.failure import CouldNotRun
 
 _OUTPUTS = "Outputs and verdicts"

@@ -19,7 +19,7 @@ class Now:
     by: str
     confirmed_seconds: float
     half_width_seconds: float | None
-    """Of a simulation; None where the solver that confirms is exact."""
+    """Half the width of the simulation's interval; None where an exact solver confirms."""
     confirmed_by: str
     throughput_per_second: float
     """Throughput of finished jobs."""

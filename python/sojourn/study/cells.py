@@ -169,7 +169,7 @@ def ratios(
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Of positive values."""
+    """The geometric mean of positive values."""
     return math.exp(sum(map(math.log, values)) / len(values))
 
 

@@ -14,12 +14,7 @@ from itertools import pairwise
 
 from sojourn.loading.confidence import Estimate
 from sojourn.study.cells import Cells
-from sojourn.study.declarations import Check, Crossing, Evidence, FixedPart, Monotone, Ratio, Value, Where, Within
-from sojourn.study.figures import Figure
-from sojourn.study.fits import fixed_part
-from sojourn.study.places import ALL, Metrics, Place, along, name, places, samples, together, told_apart
-from sojourn.study.points import number
-from sojourn.study.samples import (
+from sojourn.study.decisions import (
     ABOVE,
     BOTH,
     ERROR,
@@ -32,6 +27,11 @@ from sojourn.study.samples import (
     centre,
     mean_of,
 )
+from sojourn.study.declarations import Check, Crossing, Evidence, FixedPart, Monotone, Ratio, Value, Where, Within
+from sojourn.study.figures import Figure
+from sojourn.study.fits import fixed_part
+from sojourn.study.places import ALL, Metrics, Place, along, name, places, samples, together, told_apart
+from sojourn.study.points import number
 from sojourn.study.units import writer
 from sojourn.text import format
 

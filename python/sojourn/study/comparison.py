@@ -13,9 +13,9 @@ from pathlib import Path
 
 from sojourn.failure import CouldNotRun
 from sojourn.study.cells import Cell, geometric_mean
+from sojourn.study.decisions import Finding
 from sojourn.study.findings import Findings, find
 from sojourn.study.folder import PLAN, POINTS, StudyFolder
-from sojourn.study.samples import Finding
 
 
 @dataclass(frozen=True)

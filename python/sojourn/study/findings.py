@@ -8,16 +8,16 @@ from dataclasses import asdict, dataclass, field, replace
 from sojourn import __version__
 from sojourn.study.cells import Cell, Cells
 from sojourn.study.checks import Verdict
+from sojourn.study.decisions import FINDINGS
 from sojourn.study.document import Study
 from sojourn.study.evidence import evidence
+from sojourn.study.finding_counts import by_evidence
 from sojourn.study.fits import Line, fitted
 from sojourn.study.folder import StudyFolder
-from sojourn.study.looks import Looks
 from sojourn.study.points import Point, in_order
-from sojourn.study.samples import FINDINGS
 from sojourn.study.scale import given_up
+from sojourn.study.sequential_testing import Looks
 from sojourn.study.sources import citation
-from sojourn.study.tally import by_evidence
 
 
 @dataclass(frozen=True)

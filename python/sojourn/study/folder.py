@@ -46,7 +46,7 @@ class StudyFolder:
         self.run = folder
         self.study = study
         self.whole = whole.model_copy(update={"log": study.log})
-        """Of which the folder's study may be a part."""
+        """The whole study; the folder's may be a part of it."""
         self._lock = lock
         self._unwritten: dict[Path, Record] = {}
         """Points whose files the disk refused: what is said comes from them too."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from sojourn.study.cells import Cell, Cells, geometric_mean, ratios
+from sojourn.study.decisions import ABOVE, BELOW, BOTH, NEITHER, Bounds, Sample, Side
 from sojourn.study.declarations import SYSTEM, Value, Where
 from sojourn.study.points import number
-from sojourn.study.samples import ABOVE, BELOW, BOTH, NEITHER, Bounds, Sample, Side
 
 Metrics = tuple[str, str]
 """The metrics of the left and the right side."""

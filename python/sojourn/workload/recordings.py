@@ -100,5 +100,5 @@ def _seconds(text: object) -> float:
 
 
 def _number(value: object) -> float:
-    """Of a field that browsers leave out or set to -1."""
+    """The value of a field that browsers leave out or set to -1."""
     return max(0.0, float(value)) if isinstance(value, (int, float)) else 0.0

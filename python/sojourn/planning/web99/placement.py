@@ -56,7 +56,7 @@ class Ranking:
         accesses_per_second = file_set.connections * connection_bytes_per_second / self._served[-1]
         busy = _from_none(spared[order])
         self.utilisations = accesses_per_second * (busy[-1] - busy)
-        """Of the disk, with the first k files in RAM, k = 0, 1, …"""
+        """The utilisation of the disk with the first k files in RAM, k = 0, 1, …"""
         # With all files in RAM the disk has no work, not even by rounding.
         self.utilisations[-1] = 0.0
 

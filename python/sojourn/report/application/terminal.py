@@ -11,7 +11,7 @@ from sojourn.applications.climb import idle_in_words
 from sojourn.applications.diagnosis import in_words
 from sojourn.applications.summary import ApplicationSummary
 from sojourn.applications.verdicts import objective_in_words, rates
-from sojourn.applications.verification.carrying_out import in_words as verified_in_words
+from sojourn.applications.verification.execution import in_words as verified_in_words
 from sojourn.results.records import Interval
 from sojourn.text import format
 

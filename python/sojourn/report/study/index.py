@@ -17,10 +17,10 @@ from sojourn.report.markup import Markup, element, join, shell
 from sojourn.report.tables import texts
 from sojourn.results import writing
 from sojourn.results.run_folder import RunFolder
+from sojourn.study.decisions import FINDINGS
+from sojourn.study.finding_counts import by_evidence, counted
 from sojourn.study.folder import REPORT, SUMMARY
-from sojourn.study.samples import FINDINGS
 from sojourn.study.sources import by_source, citation
-from sojourn.study.tally import by_evidence, counted
 from sojourn.text import format
 
 INDEX = "index.html"

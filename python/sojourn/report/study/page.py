@@ -17,10 +17,10 @@ from sojourn.study.cells import Cell
 from sojourn.study.checks import Verdict
 from sojourn.study.document import Study
 from sojourn.study.figures import Figure
+from sojourn.study.finding_counts import counted
 from sojourn.study.findings import Findings
 from sojourn.study.folder import DOCUMENT, ENVIRONMENTS, REPORT, SUMMARY, StudyFolder
 from sojourn.study.sources import citation
-from sojourn.study.tally import counted
 from sojourn.text import format
 
 _SOURCES = (DOCUMENT, ENVIRONMENTS, "points.parquet", SUMMARY)

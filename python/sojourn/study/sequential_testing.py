@@ -17,12 +17,12 @@ from statistics import fmean
 
 from sojourn.study.cells import Cells
 from sojourn.study.checks import Verdict, judge, question
+from sojourn.study.decisions import DECIDED, ERROR
 from sojourn.study.declarations import SYSTEM, Check
 from sojourn.study.document import Study
 from sojourn.study.folder import Record
 from sojourn.study.points import Point, Settings, cells, matches, shuffled
 from sojourn.study.runner import estimate_seconds
-from sojourn.study.samples import DECIDED, ERROR
 
 GROWTH = 1.5
 """The growth of the repetitions between two looks."""

@@ -23,7 +23,7 @@ from sojourn.tiers.watch import SystemUse, TierUse, Watch
 CORES = 2
 TICK_SECONDS = 0.01
 SCATTER = 0.03
-"""Of a tier's CPU time in a step, relative: frequency, caches, other programs."""
+"""Relative scatter of a tier's CPU time in a step: frequency, caches, other programs."""
 LONGEST = 2.5
 """The length of a step at an effort, in its steps: that of slow systems."""
 IDLE_CORES = 0.008
@@ -38,7 +38,7 @@ class MadeUp:
     milliseconds: Mapping[str, Sequence[float]]
     shares: Mapping[str, float]
     waits_milliseconds: float = 2.0
-    """Of every request, elsewhere."""
+    """How long every request waits outside the tiers."""
 
     def seconds(self, endpoint: str, tier: str) -> float:
         return self.milliseconds[endpoint][self.tiers.index(tier)] / 1e3

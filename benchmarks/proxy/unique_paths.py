@@ -1,4 +1,4 @@
-"""Documents that were never requested before: writes a session file with a different path for each request."""
+"""Requests that all miss a cache: writes a session file with a different path for each."""
 
 from __future__ import annotations
 

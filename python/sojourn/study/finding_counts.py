@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from sojourn.study.decisions import FINDINGS
 from sojourn.study.evidence import EVIDENCE
-from sojourn.study.samples import FINDINGS
 
 Found = tuple[str, str | None]
 """A finding with its evidence; None in summaries of earlier versions."""

@@ -1,4 +1,4 @@
-"""What the load is made of: the flows, the users who make them, and what of the log they stand for.
+"""The definition of a load: the flows, the users who make them, and the part of the log that they stand for.
 
 A log gives flows of its own requests, a scenario its own flows; a log beside a scenario says how busy the system was,
 alone.
@@ -24,11 +24,11 @@ from sojourn.failure import CouldNotRun
 ENDPOINTS_MAX = 9
 """That are loaded apart: more could not be told apart within the time."""
 USERS = 50
-"""Who log in, unless it is said or the feeder file has fewer."""
+"""Users that log in by default; fewer if the feeder file has fewer."""
 
 
 @dataclass(frozen=True)
-class Work:
+class LoadDefinition:
     """The load of an assessment, before its rate."""
 
     flows: Sequence[Flow]
@@ -42,7 +42,7 @@ class Work:
 
     @property
     def peak_requests_per_second(self) -> float | None:
-        """Of the requests that the load stands for, in the log's busiest minute."""
+        """The rate, in the log's busiest minute, of the requests that the load stands for."""
         if self.log is None:
             return None
         return self.log.peak_requests_per_second * self.covered.fraction
@@ -61,7 +61,7 @@ class Work:
         return {name: count / whole for name, count in counts.items()}
 
 
-def of_request(request: ApplicationRequest, folder: Path) -> Work:
+def of_request(request: ApplicationRequest, folder: Path) -> LoadDefinition:
     """The load that a person asked for; lists of targets are written into the folder.
 
     Raises:
@@ -75,7 +75,7 @@ def of_request(request: ApplicationRequest, folder: Path) -> Work:
     return _of_log(request, log, folder)
 
 
-def _of_scenario(request: ApplicationRequest, log: LogRequests | None) -> Work:
+def _of_scenario(request: ApplicationRequest, log: LogRequests | None) -> LoadDefinition:
     assert request.scenario is not None
     if request.login is not None:
         raise CouldNotRun("--login and --scenario exclude each other", "write the [[login]] into the scenario")
@@ -84,10 +84,10 @@ def _of_scenario(request: ApplicationRequest, log: LogRequests | None) -> Work:
     known = flows.endpoints_of(made)
     whole = sum(each.count for each in known)
     covered = Coverage(endpoints=known, requests=whole, covered_requests=whole, left_out=())
-    return Work(made, _users(request, read.scenario), covered, log, read.warnings)
+    return LoadDefinition(made, _users(request, read.scenario), covered, log, read.warnings)
 
 
-def _of_log(request: ApplicationRequest, log: LogRequests, folder: Path) -> Work:
+def _of_log(request: ApplicationRequest, log: LogRequests, folder: Path) -> LoadDefinition:
     known = endpoints(log.rows, request.endpoints)
     warnings = list[str]()
     login = Scenario()
@@ -127,7 +127,7 @@ def _of_log(request: ApplicationRequest, log: LogRequests, folder: Path) -> Work
             request.seed,
             logged_in=users.are_logged_in,
         )
-    return Work(made, users, covered, log, warnings, visits)
+    return LoadDefinition(made, users, covered, log, warnings, visits)
 
 
 def _users(request: ApplicationRequest, read: Scenario) -> Users:
