@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +39,8 @@ REGRESSION = 0.05
 FACTORS = (1.1, 1.25, 1.5, 2.0, 4.0)
 FOUND = ("mean", "p99")
 """The metrics whose differences are looked for."""
+WORSE = {"all": comparison.METRICS, "p99": ("p99",)}
+"""The metrics that are made worse together, to see how often the exit code is 1."""
 FAR = 20
 ARCHITECTURE = "amped"
 OTHERS = "others.json"
@@ -86,15 +88,19 @@ class Row:
     pairs: int
     different: dict[str, float]
     """By metric, the share of pairs that were called different."""
-    regressions: float
-    """The share with exit code 1 for `--max-regression 5%`."""
+    exits: dict[tuple[str, float], float]
+    """By what is worse and by which factor, the share with exit code 1 for `--max-regression 5%`."""
     found: dict[tuple[str, float], float]
     """By metric and factor, the share of pairs whose difference was found."""
 
 
 def row(design: Design, runs: Runs) -> Row:
     told = [_differences(*pair) for pair in design.pairs(runs)]
-    names = [name for name in comparison.METRICS if all(name in each for each in told)]
+
+    def regresses(each: dict[str, Difference], worse: str, factor: float) -> bool:
+        return "shown" in comparison.regressions(_slower(each, WORSE[worse], factor), REGRESSION)
+
+    names = [name for name in comparison.METRICS if any(name in each for each in told)]
 
     def share(found: Iterable[bool]) -> float:
         return sum(found) / len(told)
@@ -102,14 +108,28 @@ def row(design: Design, runs: Runs) -> Row:
     return Row(
         design.name,
         len(told),
-        {name: share(each[name].finding in ("better", "worse") for each in told) for name in names},
-        share(any(found.regression(REGRESSION) == "shown" for found in each.values()) for each in told),
+        {name: share(name in each and each[name].finding in ("better", "worse") for each in told) for name in names},
         {
-            (name, factor): share((each[name].low or 0.0) * factor > 1 for each in told)
+            (worse, factor): share(regresses(each, worse, factor) for each in told)
+            for worse in WORSE
+            for factor in (1.0, *FACTORS)
+        },
+        {
+            (name, factor): share(name in each and (each[name].low or 0.0) * factor > 1 for each in told)
             for name in FOUND
             for factor in FACTORS
         },
     )
+
+
+def _slower(told: dict[str, Difference], names: Sequence[str], factor: float) -> list[Difference]:
+    """The differences with these metrics of the second server worse by a factor."""
+
+    def worse(each: Difference) -> Difference:
+        by = factor if each.metric.better == "lower" else 1 / factor
+        return replace(each, ratio=by * each.ratio) if each.metric.name in names else each
+
+    return [worse(each) for each in told.values()]
 
 
 def _differences(first: Group, second: Group) -> dict[str, Difference]:
@@ -152,12 +172,14 @@ def table(rows: Sequence[Row]) -> str:
                 each.design,
                 str(each.pairs),
                 f"{each.different[worst]:.1%} ({worst})",
-                f"{each.regressions:.1%}",
+                f"{each.exits['all', 1.0]:.1%}",
+                *(" / ".join(f"{each.exits[worse, factor]:.0%}" for factor in FACTORS) for worse in WORSE),
                 *(" / ".join(f"{each.found[name, factor]:.0%}" for factor in FACTORS) for name in FOUND),
             ]
         )
     factors = ", ".join(f"×{factor:g}" for factor in FACTORS)
     head = ["identical pairs", "pairs", "called different, worst metric", "exit 1 at 5 %"]
+    head += [f"exit 1 if {worse} worse {factors}" for worse in WORSE]
     return table_of([*head, *(f"finds the {name} {factors}" for name in FOUND)], cells)
 
 

@@ -3,8 +3,9 @@
     python -m benchmarks.models.coverage --docs docs
 
 True values come from closed forms and the programs in `oracles/`, which share no code with the simulator. Every run is
-saved when it ends, and the same command continues where the last one stopped (`--minutes` ends it early). A figure
-passes unless chance can hardly explain that fewer than 90 % of the intervals of converged runs cover.
+saved when it ends, and the same command continues where the last one stopped (`--minutes` ends it early). A case whose
+seeds are not complete keeps its rows of the page, with the commit that they were measured at. A figure passes unless
+chance can hardly explain that fewer than 90 % of the intervals of converged runs cover.
 """
 
 from __future__ import annotations
@@ -136,18 +137,21 @@ def rows(case: Case, runs: list[Run]) -> list[Row]:
     return [_row(case, name, truth, runs) for name, truth in case.truths().items() if name in runs[0].figures]
 
 
-def table(found: list[Row]) -> str:
-    lines = [
-        "| case | figure | seeds | jobs a run | converged | of these, cover | intervals | of these, cover | bias |",
-        "|---|---|---|---|---|---|---|---|---|",
+HEADINGS = [
+    "| case | commit | figure | seeds | jobs a run | converged | of these, cover "
+    "| intervals | of these, cover | bias |",
+    "|---|---|---|---|---|---|---|---|---|---|",
+]
+
+
+def lines(found: list[Row], commit: str) -> list[str]:
+    """Returns the rows of the table of a case."""
+    return [
+        f"| {row.what} | {commit} | {row.figure} | {row.seeds} | {format.number(row.jobs / 1e6)} million "
+        f"| {row.converged} | {_share(row.converged_covered, row.converged)} | {row.intervals} "
+        f"| {_share(row.covered, row.intervals)} | {100 * row.bias:+.2f} % |"
+        for row in found
     ]
-    for row in found:
-        lines.append(
-            f"| {row.what} | {row.figure} | {row.seeds} | {format.number(row.jobs / 1e6)} million "
-            f"| {row.converged} | {_share(row.converged_covered, row.converged)} | {row.intervals} "
-            f"| {_share(row.covered, row.intervals)} | {100 * row.bias:+.2f} % |"
-        )
-    return "\n".join(lines)
 
 
 def read(path: Path = FILE) -> list[Run]:
@@ -272,24 +276,30 @@ def _main(
                 with FILE.open("a") as file:
                     file.write(json.dumps(asdict(run)) + "\n")
         print(case.name, flush=True)
-    _report(chosen, docs)
+    _report(chosen, seeds, docs)
     if missing:
         raise SystemExit(f"{missing} runs are missing: the same command goes on with them")
 
 
-def _report(chosen: list[Case], docs: Path | None) -> None:
+def _report(chosen: list[Case], seeds: int, docs: Path | None) -> None:
     kept = read()
     of = {case.name: [run for run in kept if run.case == case.name] for case in chosen}
-    found = [row for case in chosen if of[case.name] for row in rows(case, of[case.name])]
-    print(table(found))
-    failed = [f"{row.case} {row.figure}" for row in found if not row.passes]
-    if docs:
-        page = (Path(__file__).parent / "coverage.md.template").read_text()
-        revisions = ", ".join(dict.fromkeys(run.revision for run in kept))
+    found = {case.what: rows(case, of[case.name]) for case in chosen if of[case.name]}
+    place = docs / "models-coverage.md" if docs else None
+    page = place.read_text().splitlines() if place and place.exists() else []
+    table = HEADINGS.copy()
+    for case in cases():
+        known = [line for line in page if line.startswith(f"| {case.what} |")]
+        if case.what in found and not (known and len(of[case.name]) < seeds):
+            known = lines(found[case.what], ", ".join(dict.fromkeys(run.revision for run in of[case.name])))
+        table += known
+    print("\n".join(table))
+    failed = [f"{row.case} {row.figure}" for each in found.values() for row in each if not row.passes]
+    if place:
+        template = (Path(__file__).parent / "coverage.md.template").read_text()
         fitted, too_few = fits.table(SEEDS)
         failed += too_few
-        page = page.replace("$revision", revisions).replace("$table", table(found)).replace("$fits", fitted)
-        (docs / "models-coverage.md").write_text(page)
+        place.write_text(template.replace("$table", "\n".join(table)).replace("$fits", fitted))
     if failed:
         raise SystemExit("coverage below 90 %: " + ", ".join(failed))
 

@@ -11,7 +11,8 @@ import pytest
 
 from benchmarks.load import pairs
 from load_runs import simulated_run
-from sojourn.loading.comparison import Group, compare, difference, how_measured
+from sojourn.loading.comparison import METRICS, Difference, Group, compare, difference, how_measured, regressions
+from sojourn.loading.confidence import Spread
 from sojourn.loading.metrics import find
 from sojourn.loading.result import LoadResult
 
@@ -109,12 +110,63 @@ def test_a_known_shift_is_found() -> None:
     assert found.low is not None
     assert found.high is not None
     assert found.low < 1.3 < found.high
-    assert found.worse_by == pytest.approx(found.low - 1)
-    assert (found.regression(0.05), found.regression(0.3), found.regression(1.0)) == ("shown", "open", "excluded")
+    assert [regressions([found], limit) for limit in (0.05, 0.3, 1.0)] == [["shown"], ["open"], ["excluded"]]
+    # One metric alone is judged by its interval.
+    assert regressions([found], found.low - 1 - 1e-6) == ["shown"]
+    assert regressions([found], found.low - 1 + 1e-6) == ["open"]
     better = difference(find("rps"), group(range(1, 2), scale=1.8), group(range(2, 3)))
     assert better.finding == "better"
-    assert better.regression(0.05) == "excluded"
+    assert regressions([better], 0.05) == ["excluded"]
     assert "more" in str(better)
+
+
+def made_up(worse_by: np.ndarray, freedom: int) -> list[Difference]:
+    """A difference for each metric whose logarithm is worse by so much, in standard errors that are about 0.1."""
+    found = []
+    for name, each in zip(METRICS, worse_by, strict=True):
+        metric = find(name)
+        ratio = math.exp(each if metric.better == "lower" else -each)
+        found.append(Difference(metric, 1.0, ratio, ratio, Spread(math.log(ratio), 0.1**2, freedom)))
+    return found
+
+
+def shares_of_regressions(limit: float, shift: np.ndarray, alike: float) -> tuple[float, float, float]:
+    """The shares of 1,000 comparisons with a regression: all metrics judged together, any by itself, the first one.
+
+    Errors are Student's t with four degrees of freedom; `alike` is the correlation between metrics.
+    """
+    random, freedom, trials = np.random.default_rng(5), 4, 1_000
+    together = apart = first = 0
+    for _ in range(trials):
+        common, own = random.normal(size=2), random.normal(size=len(METRICS))
+        error = math.sqrt(alike) * common[0] + math.sqrt(1 - alike) * own
+        error /= math.sqrt(random.chisquare(freedom) / freedom)
+        found = made_up(0.1 * error + shift, freedom)
+        together += "shown" in regressions(found, limit)
+        alone = [regressions([each], limit) == ["shown"] for each in found]
+        apart += any(alone)
+        first += alone[0]
+    return together / trials, apart / trials, first / trials
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.5, 0.9])
+def test_identical_servers_seldom_regress_in_any_metric(alike: float) -> None:
+    together, apart, _ = shares_of_regressions(0.0, np.zeros(len(METRICS)), alike)
+    # 5 % and two standard deviations of the count.
+    assert together <= 0.064
+    assert apart > 0.05
+
+
+def test_a_server_that_is_slower_in_all_metrics_is_found_as_often_as_by_one_of_them() -> None:
+    together, _, first = shares_of_regressions(0.05, np.full(len(METRICS), 0.5), 0.9)
+    assert together > first > 0.6
+
+
+def test_a_metric_that_is_worse_alone_needs_stronger_evidence() -> None:
+    alone = np.array([0.0] * 4 + [0.35] + [0.0] * 4)
+    assert regressions(made_up(alone, 8), 0.05)[4] == "open"
+    assert regressions(made_up(1.5 * alone, 8), 0.05)[4] == "shown"
+    assert regressions(made_up(np.full(9, 0.35), 8), 0.05) == ["shown"] * 9
 
 
 def test_runs_that_differ_more_need_more_repetitions() -> None:

@@ -222,6 +222,12 @@ def limit_at_speed(random: np.random.Generator) -> str:
     return text + visitors("b", rate=uniform(random, *UTILISATIONS) * speed)
 
 
+def limit_at_servers(random: np.random.Generator) -> str:
+    servers = int(random.choice([2, 3, 4, 8, 16]))
+    text = station("b", "lps", law(random, 1.0), r=servers * int(random.choice([1, 2, 4])), servers=servers)
+    return text + visitors("b", rate=uniform(random, *UTILISATIONS) * servers)
+
+
 def with_limits(random: np.random.Generator) -> str:
     """Users at one to three stations, some FIFO or LPS."""
     names, text = ["a", "b", "d"][: int(random.integers(1, 4))], ""
@@ -359,6 +365,7 @@ NETWORKS: dict[str, tuple[Draw, str, Hold]] = {
     "percentiles by size": (by_size, "stations independent", hold_percentiles),
     "percentiles of accepted": (behind_full, "stations independent", hold_percentiles),
     "limit at a speed": (limit_at_speed, "Eq. 2.2 carried over to a speed", hold_station),
+    "limit at several servers": (limit_at_servers, "Eq. 2.2 carried over to several servers", hold_station),
     "without a limit": (with_limits, "taken as PS without a limit", hold_users("mva")),
     "fixed point": (thesis_method, "Eq. 2.2 at the throughput", hold_users("fixed-point")),
     "Seidmann": (several_servers, "(Seidmann)", hold_to_exact("mva", "load-dependent-mva")),

@@ -109,6 +109,12 @@ impl StationModel {
         format!("station {} (line {})", self.name, self.line)
     }
 
+    /// Returns true if a job may be present without being in service.
+    pub fn can_queue(&self) -> bool {
+        let room = self.capacity.as_ref().map_or(usize::MAX, |capacity| capacity.jobs as usize);
+        room > self.service().limit
+    }
+
     /// Returns true if a full station may lose jobs.
     pub fn is_lossy(&self) -> bool {
         self.capacity.as_ref().is_some_and(|capacity| match &capacity.when_full {

@@ -13,7 +13,7 @@ from sojourn.commands.run_options import RunOptions
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.loading import folder as load_folder
 from sojourn.loading import metrics, repetition
-from sojourn.loading.comparison import Comparison, Group, compare
+from sojourn.loading.comparison import Comparison, Group, compare, regressions
 from sojourn.loading.repetition import Turn
 from sojourn.loading.result import LoadResult
 from sojourn.loading.steps import with_saturation
@@ -65,7 +65,7 @@ def group(text: str) -> Group:
 
 def failed(comparison: Comparison, limit: float | None) -> bool:
     """Returns true for exit code 1: no verdict, or a significant regression beyond the limit."""
-    shown = limit is not None and any(each.regression(limit) == "shown" for each in comparison.differences)
+    shown = limit is not None and "shown" in regressions(comparison.differences, limit)
     return bool(comparison.void_because) or shown
 
 

@@ -14,7 +14,10 @@ variance depending on how the runs were measured:
   `SINGLE_RATIO` counts, or within `SINGLE_RATIO_SATURATED` if the clients took all that server and machine gave: what
   lies beyond is a difference, of all else the comparison "cannot say".
 
-Each metric is judged by itself at 95 %. docs/load-results.md has what pairs of identical servers gave.
+Each metric's interval stands by itself at 95 %. Regressions, which decide the exit code, are judged together by
+Hommel's procedure (G. Hommel, Biometrika 75, 1988): in at most 5 % of the comparisons of identical servers is *any*
+metric said to regress. That holds for metrics that are worse together (S. Sarkar, Annals of Statistics 26, 1998), as
+those of a slower server are. docs/load-results.md has what pairs of identical servers gave.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from typing import Literal
 import numpy as np
 
 from sojourn.loading import metrics
-from sojourn.loading.confidence import LEVEL, Spread, over_runs, sections, student_t
+from sojourn.loading.confidence import LEVEL, Spread, chance_above, over_runs, sections, student_t
 from sojourn.loading.metric import Metric
 from sojourn.loading.result import LoadResult
 from sojourn.text import format
@@ -109,11 +112,25 @@ class Difference:
     first: float
     second: float
     ratio: float
-    low: float | None
-    """Bounds of the ratio's 95 % confidence interval; None where the data are insufficient."""
-    high: float | None
+    spread: Spread | None = None
+    """How the ratio's logarithm varies; None where the data are insufficient."""
+    least: float = 0.0
+    """The least half-width of its interval: what single runs are known to differ by."""
     run_deviation: float | None = None
     """The standard deviation of one run's logarithm, if repetitions show it."""
+
+    @property
+    def low(self) -> float | None:
+        """The lower bound of the ratio's 95 % confidence interval; None where the data are insufficient."""
+        return None if self.spread is None else self.ratio * math.exp(-self._half_width(self.spread))
+
+    @property
+    def high(self) -> float | None:
+        """The upper bound of the ratio's 95 % confidence interval; None where the data are insufficient."""
+        return None if self.spread is None else self.ratio * math.exp(self._half_width(self.spread))
+
+    def _half_width(self, spread: Spread) -> float:
+        return max(self.least, student_t(LEVEL, spread.freedom) * math.sqrt(spread.variance))
 
     @property
     def finding(self) -> Finding:
@@ -124,28 +141,33 @@ class Difference:
             return "cannot say" if self.run_deviation is None else "no difference shown"
         return "better" if (self.high < 1) == (self.metric.better == "lower") else "worse"
 
-    @property
-    def worse_by(self) -> float:
-        """The smallest share by which the second is worse according to the interval; 0 if the interval includes 1."""
-        if self.finding != "worse" or self.low is None or self.high is None:
-            return 0.0
-        return self.low - 1 if self.low > 1 else 1 - self.high
+    def chance(self, limit: float) -> float:
+        """The probability of a ratio this bad or worse if the second were worse by exactly the limit."""
+        if self.spread is None:
+            return 1.0
+        lower_is_better = self.metric.better == "lower"
+        worse = math.log(self.ratio) if lower_is_better else -math.log(self.ratio)
+        beyond = worse - (math.log1p(limit) if lower_is_better else -math.log1p(-min(limit, 1 - 1e-9)))
+        if beyond <= self.least:
+            return 1.0
+        return chance_above(beyond, self.spread)
 
-    def regression(self, limit: float) -> Regression:
-        """Whether the second is worse by more than the limit, according to the interval."""
+    def excludes(self, limit: float) -> bool:
+        """Returns true if, by the interval, the second is not worse by more than the limit."""
         if self.low is None or self.high is None:
-            return "open"
-        if self.worse_by > limit:
-            return "shown"
-        most = self.high - 1 if self.metric.better == "lower" else 1 - self.low
-        return "excluded" if most <= limit else "open"
+            return False
+        return (self.high - 1 if self.metric.better == "lower" else 1 - self.low) <= limit
 
-    def repetitions_for(self, share: float) -> int | None:
-        """The alternating runs of each side needed to detect a difference of this share; None where unknown."""
+    def repetitions_for(self, share: float, judged: int = 1) -> int | None:
+        """The alternating runs of each side needed to detect a difference of this share; None where unknown.
+
+        They suffice even if this is the only one that differs of the metrics that are `judged` together.
+        """
         if self.run_deviation is None or share <= 0:
             return None
+        level = 1 - (1 - LEVEL) / judged
         for runs in range(2, REPETITIONS_MAX + 1):
-            if student_t(LEVEL, 2 * runs - 2) * self.run_deviation * math.sqrt(2 / runs) <= math.log1p(share):
+            if student_t(level, 2 * runs - 2) * self.run_deviation * math.sqrt(2 / runs) <= math.log1p(share):
                 return runs
         return None
 
@@ -178,12 +200,18 @@ class Comparison:
     """The reason why there is no verdict; None if there is one."""
     warnings: Sequence[str]
 
+    def repetitions_for(self, each: Difference, limit: float) -> int | None:
+        """The alternating runs of each side that show this regression; None where unknown."""
+        return each.repetitions_for(limit, sum(other.spread is not None for other in self.differences))
+
     def as_json(self, limit: float | None = None) -> dict[str, object]:
         """The JSON object of `--format json`; with `limit`, including regressions beyond it."""
         differences = [each.as_json() for each in self.differences]
         if limit is not None:
-            for each, row in zip(self.differences, differences, strict=True):
-                row |= {"regression": each.regression(limit), "repetitions_needed": each.repetitions_for(limit)}
+            for each, row, found in zip(
+                self.differences, differences, regressions(self.differences, limit), strict=True
+            ):
+                row |= {"regression": found, "repetitions_needed": self.repetitions_for(each, limit)}
         return {
             "first": self.first.name,
             "second": self.second.name,
@@ -206,6 +234,31 @@ def compare(first: Group, second: Group) -> Comparison:
     return Comparison(first, second, measured, found, void, [*_warnings(first, second, measured)])
 
 
+def regressions(differences: Sequence[Difference], limit: float) -> list[Regression]:
+    """For each difference, whether the second is worse by more than the limit, all judged together (Hommel)."""
+    level = 1 - LEVEL
+    chances = [each.chance(limit) for each in differences if each.spread is not None]
+    # None is shown that its own two-sided interval leaves open.
+    threshold = min(level / 2, level / max(1, _largest_unshown(chances, level)))
+
+    def of(each: Difference) -> Regression:
+        if each.chance(limit) <= threshold:
+            return "shown"
+        return "excluded" if each.excludes(limit) else "open"
+
+    return [of(each) for each in differences]
+
+
+def _largest_unshown(chances: Sequence[float], level: float) -> int:
+    """The size of the largest set of metrics in which Simes's test (Biometrika 73, 1986) shows no regression."""
+    ordered = sorted(chances)
+    for size in range(len(ordered), 0, -1):
+        weakest = ordered[-size:]
+        if all(chance > rank * level / size for rank, chance in enumerate(weakest, 1)):
+            return size
+    return 0
+
+
 def how_measured(first: Group, second: Group) -> Measured:
     """The order in which the runs of the two groups were measured."""
     counts = len(first.runs), len(second.runs)
@@ -226,17 +279,18 @@ def difference(metric: Metric, first: Group, second: Group) -> Difference:
     measured = how_measured(first, second)
     spreads = _of_one_run(metric, first, second)
     if spreads is None or not ratio > 0:
-        return Difference(metric, *values, ratio, None, None)
+        return Difference(metric, *values, ratio)
     averaged = len(first.runs) if measured == "alternately" else 1
     if measured == "one against several":
         # Both spreads come from the same repeated runs: one estimate does not get twice the degrees of freedom.
-        half = student_t(LEVEL, spreads[0].freedom) * math.sqrt(spreads[0].variance + spreads[1].variance)
+        spread = Spread(math.log(ratio), spreads[0].variance + spreads[1].variance, spreads[0].freedom)
     else:
-        half = welch_half_width(*(Spread(each.centre, each.variance / averaged, each.freedom) for each in spreads))
-    deviation: float | None = math.sqrt((spreads[0].variance + spreads[1].variance) / 2)
+        spread = _welch(*(Spread(each.centre, each.variance / averaged, each.freedom) for each in spreads))
     if measured == "single runs":
-        half, deviation = max(CAUTION * half, math.log(_single_ratio(first, second))), None
-    return Difference(metric, *values, ratio, ratio * math.exp(-half), ratio * math.exp(half), deviation)
+        cautious = Spread(spread.centre, CAUTION**2 * spread.variance, spread.freedom)
+        return Difference(metric, *values, ratio, cautious, math.log(_single_ratio(first, second)))
+    deviation = math.sqrt((spreads[0].variance + spreads[1].variance) / 2)
+    return Difference(metric, *values, ratio, spread, run_deviation=deviation)
 
 
 def _single_ratio(first: Group, second: Group) -> float:
@@ -273,13 +327,13 @@ def _of_one_run(metric: Metric, first: Group, second: Group) -> tuple[Spread, Sp
     return found[0], found[1]
 
 
-def welch_half_width(first: Spread, second: Spread) -> float:
-    """Half the width of a difference's interval, with the degrees of freedom of Welch and Satterthwaite."""
+def _welch(first: Spread, second: Spread) -> Spread:
+    """How the second's logarithm less the first's varies, with the degrees of freedom of Welch and Satterthwaite."""
     variance = first.variance + second.variance
     if variance == 0:
-        return 0.0
+        return Spread(second.centre - first.centre, 0.0, first.freedom + second.freedom)
     freedom = variance**2 / (first.variance**2 / first.freedom + second.variance**2 / second.freedom)
-    return student_t(LEVEL, freedom) * math.sqrt(variance)
+    return Spread(second.centre - first.centre, variance, freedom)
 
 
 _PLAN = ("connection", "tool", "version")

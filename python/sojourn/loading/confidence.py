@@ -87,6 +87,15 @@ def student_t(level: float, freedom: float) -> float:
     return float(stdtrit(freedom, 0.5 + level / 2))
 
 
+def chance_above(distance: float, spread: Spread) -> float:
+    """The probability that the estimate is this far above the true value, by Student's t."""
+    from scipy.special import stdtr
+
+    if spread.variance == 0:
+        return 0.0 if distance > 0 else 1.0
+    return float(stdtr(spread.freedom, -distance / math.sqrt(spread.variance)))
+
+
 def _batches(rows: Sequence[T], count: int) -> list[Sequence[T]]:
     edges = [round(index * len(rows) / count) for index in range(count + 1)]
     return [rows[edges[index] : edges[index + 1]] for index in range(count)]

@@ -33,6 +33,8 @@ const SEVERAL_QUEUES_BY_SIZE: [InSweep; 3] = [(1.0, -70, 85), (4.0, -85, 70), (2
 const SEVERAL_QUEUES_ACCEPTED: [InSweep; 3] = [(1.0, -15, 70), (4.0, -25, 60), (25.0, -65, 40)];
 /// The errors of the mean by Eq. 2.2 at a speed v(n), by C²: utilisations 0.3 to 0.9, r 2 to 32.
 const EQUATION_AT_SPEED: [InSweep; 3] = [(1.0, -5, 5), (4.0, -5, 20), (25.0, -5, 60)];
+/// The same at 2 to 16 servers, r up to 64.
+const EQUATION_AT_SERVERS: [InSweep; 3] = [(1.0, -5, 10), (4.0, -5, 25), (25.0, -5, 70)];
 /// The errors of a closed class's mean response time with FIFO and LPS taken as PS, by C²: 2 to 50 users, one to
 /// three stations, r 2 to 16.
 const WITHOUT_LIMIT: [InSweep; 3] = [(1.0, -5, 35), (4.0, -30, 20), (25.0, -55, 20)];
@@ -90,7 +92,7 @@ fn of_station(flow: &Flow<'_>, station: usize, stations: Stations) -> Option<Str
     let (rate, mean, second) = flow.arrivals(station, &throughputs);
     let phases = phase_type(flow, station);
     let known = phases.as_ref().is_ok_and(|demand| stations == Stations::Phases || demand.phases() == 1);
-    if rate == 0.0 || mean == 0.0 || known {
+    if rate == 0.0 || mean == 0.0 || known || !model.can_queue() {
         return None;
     }
     let scv = second / (mean * mean) - 1.0;
@@ -99,6 +101,10 @@ fn of_station(flow: &Flow<'_>, station: usize, stations: Stations) -> Option<Str
         Discipline::Lps { limit } if limit > 1 && model.speed.is_some() => {
             let range = in_sweep(&EQUATION_AT_SPEED, scv);
             Some(format!("Eq. 2.2 carried over to a speed v(n), mean {range}"))
+        }
+        Discipline::Lps { limit } if limit > 1 && model.servers > 1 => {
+            let range = in_sweep(&EQUATION_AT_SERVERS, scv);
+            Some(format!("Eq. 2.2 carried over to several servers, mean {range}"))
         }
         Discipline::Lps { limit } if limit > 1 => {
             let validity = Validity::of_limit(rate * mean, scv, limit);

@@ -44,7 +44,7 @@ const SOLVERS: &[Solver] = &[
     Solver {
         name: "open",
         basis: "each station on its own, waits behind others by their departures' dispersion: exact under Poisson \
-                arrivals for PS (at any speed v(n)) and delays, with a capacity too, for M/M/c/K and FIFO \
+                arrivals for PS (at any speed v(n)) and delays, with a capacity too, for M/M/c/K, M/G/c/c and FIFO \
                 (Pollaczek-Khinchine), Eq. 2.2 for LPS, Allen-Cunneen for FIFO with several servers",
         run: open::solve,
     },

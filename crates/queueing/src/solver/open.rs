@@ -8,7 +8,7 @@ use super::flow::{Flow, phase_type};
 use super::product_form::{finite_levels, open_limited, open_mean};
 use super::thinned::{self, StationMeans};
 use crate::closed_form::{Lps, Mg1, erlang_c};
-use crate::system::Discipline;
+use crate::system::{Discipline, StationModel};
 
 pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
     if flow.closed().next().is_some() {
@@ -46,7 +46,8 @@ pub(super) fn station_means(flow: &Flow<'_>, station: usize) -> Result<StationMe
     }
 }
 
-/// Room for K jobs: a birth-death chain, for PS and delays whatever the demand (both are insensitive to it).
+/// Room for K jobs: a birth-death chain. Where all jobs present are in service it holds whatever the demand: PS and delays,
+/// and stations with no place to wait (Erlang's loss system).
 fn finite(
     flow: &Flow<'_>,
     station: usize,
@@ -58,8 +59,7 @@ fn finite(
     if rate == 0.0 || mean == 0.0 {
         return Ok(StationMeans { loss: 0.0, wait: 0.0, slope: 1.0 });
     }
-    let insensitive = matches!(model.discipline, Discipline::Ps | Discipline::Is);
-    if !insensitive && phase_type(flow, station).map_or(true, |demand| demand.phases() > 1) {
+    if model.can_queue() && phase_type(flow, station).map_or(true, |demand| demand.phases() > 1) {
         return Err(format!(
             "no closed form for a capacity and demand that is not exponential at {}; see exact-lps, or simulate",
             model.place()
@@ -98,7 +98,7 @@ pub(super) fn wait_and_slope(
         return Ok((0.0, present / (rate * mean)));
     }
     if model.servers > 1 {
-        return several_servers(flow, station, rate, mean, second);
+        return Ok(several_servers(model, rate, mean, second));
     }
     let station = Mg1::new(rate, mean, second).map_err(|error| error.to_string())?;
     let limit = match model.discipline {
@@ -111,31 +111,18 @@ pub(super) fn wait_and_slope(
     Ok((wait, (lps.mean_response_time() - wait) / mean))
 }
 
-/// PS keeps the mean of M/M/c; FIFO waits (1 + C²)/2 times as long (Allen & Cunneen).
-fn several_servers(
-    flow: &Flow<'_>,
-    station: usize,
-    rate: f64,
-    mean: f64,
-    second: f64,
-) -> Result<(f64, f64), String> {
-    let model = &flow.system.stations[station];
+/// PS keeps the mean of M/M/c; FIFO waits (1 + C²)/2 times as long (Allen & Cunneen), and so does LPS for one of its places.
+fn several_servers(model: &StationModel, rate: f64, mean: f64, second: f64) -> (f64, f64) {
     let servers = f64::from(model.servers);
     let utilisation = rate * mean / servers;
     let extra = erlang_c(model.servers, rate * mean) / (servers * (1.0 - utilisation));
     match model.discipline {
-        Discipline::Ps => Ok((0.0, 1.0 + extra)),
-        Discipline::Lps { limit } if phase_type(flow, station).is_ok_and(|demand| demand.phases() == 1) => {
+        Discipline::Ps | Discipline::Is => (0.0, 1.0 + extra),
+        Discipline::Lps { .. } | Discipline::Fifo => {
             // M/M/c does not see the limit: jobs that wait beyond r would not be served faster within it.
-            let places = limit - model.servers;
+            let places = model.service().limit - model.servers as usize;
             let waiting = extra * utilisation.powi(i32::try_from(places).unwrap_or(i32::MAX));
-            Ok((mean * waiting, 1.0 + extra - waiting))
+            (mean * waiting * (second / (mean * mean)) / 2.0, 1.0 + (extra - waiting))
         }
-        Discipline::Fifo => Ok((mean * extra * (second / (mean * mean)) / 2.0, 1.0)),
-        _ => Err(format!(
-            "no closed form for lps with several servers at {}: exact-lps takes exponential, Erlang and \
-             hyper-exponential demand; else simulate",
-            model.place()
-        )),
     }
 }

@@ -433,6 +433,128 @@ fn several_servers_share_among_at_most_r() {
 }
 
 #[test]
+fn limited_sharing_by_several_servers_lies_between_fifo_and_processor_sharing() {
+    let varied = r#"{ law = "log-normal", mean = "1s", scv = 6 }"#;
+    let mean = |station: &str, demand: &str| {
+        class(&server(&format!("{station}, servers = 3, demand = {demand}"), 2.4), "open", "jobs").1
+    };
+    let lps = |r: u32, demand: &str| mean(&format!(r#"discipline = "lps", r = {r}"#), demand);
+    check(lps(3, varied), mean(r#"discipline = "fifo""#, varied), 1e-12);
+    check(lps(4_000, varied), mean(r#"discipline = "ps""#, varied), 1e-12);
+    assert!(lps(3, varied) > lps(6, varied) && lps(6, varied) > lps(12, varied));
+    // Against the Markov chain.
+    let h2 = r#"{ law = "hyper-exponential", mean = "1s", scv = 4 }"#;
+    let text = server(&format!(r#"discipline = "lps", r = 6, servers = 3, demand = {h2}"#), 2.4);
+    let error = lps(6, h2) / class(&text, "exact-lps", "jobs").1 - 1.0;
+    assert!((0.0..0.2).contains(&error), "{error}");
+    let said = answer(&text, "open").means;
+    assert!(said.contains("Eq. 2.2 carried over to several servers, mean off by -"), "{said}");
+}
+
+#[test]
+fn a_station_without_places_to_wait_loses_as_erlang_says_whatever_the_demand() {
+    // B(3, 2) = 4/19.
+    let log_normal = r#"{ law = "log-normal", mean = "1s", scv = 9 }"#;
+    let fifo = server(&format!(r#"discipline = "fifo", servers = 3, queue = 0, demand = {log_normal}"#), 2.0);
+    let found = answer(&fifo, "open");
+    assert_eq!((found.means.as_str(), found.percentiles.as_str()), ("exact", "exact"));
+    let class = found.classes.find("jobs").unwrap();
+    check(class.loss.probability, 4.0 / 19.0, 1e-12);
+    check(class.response_time_seconds.mean, 1.0, 1e-12);
+    // An accepted job takes its demand: the median of this distribution is 1/√(1 + C²).
+    check(class.response_time_seconds.p50.unwrap(), 10_f64.sqrt().recip(), 1e-3);
+    // As many places as jobs is processor sharing: M/G/1/3 at ρ = 1.2 has the levels of M/M/1/3.
+    let lps = server(&format!(r#"discipline = "lps", r = 3, capacity = 3, demand = {log_normal}"#), 1.2);
+    let found = answer(&lps, "open");
+    assert_eq!(found.means, "exact");
+    check(found.classes.find("jobs").unwrap().loss.probability, 1.728 / 5.368, 1e-12);
+}
+
+#[test]
+fn fifo_with_several_servers_is_exact_beside_a_station_that_turns_jobs_away() {
+    let text = r#"
+        stations.door = { discipline = "is", capacity = 2, demand = "1s" }
+        stations.desk = { discipline = "fifo", servers = 3, demand = { law = "hyper-exponential", mean = "1s", scv = 8 } }
+        classes.callers = { rate = "1/s", route = ["door"] }
+        classes.jobs = { rate = "2/s", route = ["desk"] }
+    "#;
+    let found = answer(text, "exact-lps");
+    assert_eq!(found.means, "exact");
+    let alone = text.replace(", capacity = 2", "");
+    check(class(text, "exact-lps", "jobs").1, class(&alone, "exact-lps", "jobs").1, 1e-12);
+}
+
+#[test]
+fn every_solver_answers_every_limit_or_refuses_it_by_name() {
+    const ANSWERS: &str = "";
+    const SOLVERS: [&str; 6] = ["exact-lps", "open", "mva", "amva", "load-dependent-mva", "fixed-point"];
+    let open = r#"rate = "0.5/s""#;
+    let closed = r#"users = 6, think_time = { law = "exponential", mean = "5s" }"#;
+    let exponential = r#"{ law = "exponential", mean = "1s" }"#;
+    let phases = r#"{ law = "hyper-exponential", mean = "1s", scv = 4 }"#;
+    let heavy = r#"{ law = "log-normal", mean = "1s", scv = 4 }"#;
+    let (fifo, lps) = (r#"discipline = "fifo""#, r#"discipline = "lps", r = 4, servers = 2"#);
+    let sharing = r#"discipline = "ps", capacity = 3"#;
+    let capacity = "station b (line 2) has a capacity; simulate";
+    let (open_only, closed_only, one) =
+        ("there is a closed class", "there is no closed class", "it needs exactly one closed class");
+    let form = "no closed form for a capacity and demand that is not exponential at station b (line 2)";
+    let no_phases = "demand at station b (line 2) is not exponential, Erlang or hyper-exponential";
+    let as_open = "the open solver is as exact";
+    let blocks = "station b (line 2) blocks the station before when it is full; simulate";
+    let retries = "clients retry when station b (line 2) is full; simulate";
+    let rows = [
+        (
+            open,
+            format!("{fifo}, queue = 3"),
+            exponential,
+            [ANSWERS, ANSWERS, capacity, capacity, capacity, one],
+        ),
+        (open, format!("{fifo}, queue = 3"), phases, [ANSWERS, form, capacity, capacity, capacity, one]),
+        (open, format!("{fifo}, queue = 3"), heavy, [no_phases, form, capacity, capacity, capacity, one]),
+        (open, format!("{fifo}, queue = 0"), heavy, [as_open, ANSWERS, capacity, capacity, capacity, one]),
+        (open, format!("{lps}, queue = 3"), phases, [ANSWERS, form, capacity, capacity, capacity, one]),
+        (open, lps.to_owned(), phases, [ANSWERS, ANSWERS, closed_only, closed_only, one, one]),
+        (open, lps.to_owned(), heavy, [no_phases, ANSWERS, closed_only, closed_only, one, one]),
+        (open, sharing.to_owned(), heavy, [as_open, ANSWERS, capacity, capacity, capacity, one]),
+        (open, format!(r#"{fifo}, queue = 3, when_full = "block""#), exponential, [blocks; 6]),
+        (open, format!(r#"{fifo}, queue = 3, when_full = {{ retry = "1s" }}"#), exponential, [retries; 6]),
+        (
+            closed,
+            format!("{fifo}, queue = 3"),
+            exponential,
+            [open_only, open_only, capacity, capacity, capacity, capacity],
+        ),
+        (
+            closed,
+            format!("{fifo}, queue = 5"),
+            exponential,
+            [open_only, open_only, ANSWERS, ANSWERS, "mva is the same", "it needs exactly one lps station"],
+        ),
+        (
+            closed,
+            lps.to_owned(),
+            heavy,
+            [open_only, open_only, ANSWERS, ANSWERS, ANSWERS, "Eq. 2.1 is for one server"],
+        ),
+        (closed, format!(r#"{lps}, queue = 1, when_full = "block""#), exponential, [blocks; 6]),
+    ];
+    for (source, station, demand, expected) in rows {
+        let text = format!(
+            "stations.a = {{ {fifo}, demand = {{ law = \"exponential\", mean = \"100ms\" }} }}\n\
+             stations.b = {{ {station}, demand = {demand} }}\nclasses.c = {{ {source}, route = [\"a\", \"b\"] }}"
+        );
+        let solvers = predict_means(&parse(&text).unwrap()).solvers;
+        for (solver, expected) in SOLVERS.into_iter().zip(expected) {
+            let refusal = solvers.find(solver).unwrap().refusal.clone().unwrap_or_default();
+            let as_expected =
+                if expected == ANSWERS { refusal.is_empty() } else { refusal.contains(expected) };
+            assert!(as_expected, "{solver}: {station}, {demand}: {refusal:?}, not {expected:?}");
+        }
+    }
+}
+
+#[test]
 fn eq_2_2_at_a_speed_is_itself_at_speed_one_and_exact_for_exponential_demand() {
     let text = |speed: &str, demand: &str| {
         format!(

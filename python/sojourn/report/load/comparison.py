@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sojourn.loading import metrics
-from sojourn.loading.comparison import METRICS, Comparison, Difference, Group
+from sojourn.loading.comparison import METRICS, Comparison, Difference, Group, regressions
 from sojourn.report.terminal import table
 from sojourn.text import format
 
@@ -52,8 +52,8 @@ def print_repetitions(group: Group, console: Console) -> None:
 
 def _said_of_regressions(comparison: Comparison, limit: float) -> list[str]:
     by_kind: dict[str, list[Difference]] = {}
-    for each in comparison.differences:
-        by_kind.setdefault(each.regression(limit), []).append(each)
+    for each, regression in zip(comparison.differences, regressions(comparison.differences, limit), strict=True):
+        by_kind.setdefault(regression, []).append(each)
 
     def named(kind: str) -> str:
         return ", ".join(each.metric.name for each in by_kind.get(kind, []))
@@ -66,7 +66,7 @@ def _said_of_regressions(comparison: Comparison, limit: float) -> list[str]:
         lines.append(f"not {beyond}: {named('excluded')}")
     if "open" in by_kind:
         lines.append(f"cannot say whether {beyond}: {named('open')}")
-        needed = [(each.repetitions_for(limit), each.metric.name) for each in by_kind["open"]]
+        needed = [(comparison.repetitions_for(each, limit), each.metric.name) for each in by_kind["open"]]
         known = [f"{name} {count}" for count, name in needed if count is not None]
         if known:
             lines.append(f"alternate runs of each that would show it, as runs differ here: {', '.join(known)}")

@@ -73,6 +73,9 @@ impl StationTime {
         }
         let (rho, speed) = (rate * mean, model.service().speed);
         let refuse = |what: &str| Err(format!("no percentiles: {what} at {}; simulate", model.place()));
+        if model.discipline == Discipline::Fifo && !model.can_queue() {
+            return Ok(Self::Delay);
+        }
         if let Some(capacity) = &model.capacity {
             return Self::accepted(flow, station, rate, capacity.jobs);
         }
@@ -87,6 +90,12 @@ impl StationTime {
                 let reached = rho.powi(limit as i32) > LIMIT_REACHED_MAX;
                 if exact.is_err() && !reached && speed.is_single_server() {
                     return Ok(Self::sharing(rate, mean, second));
+                }
+                if exact.is_err() && !speed.is_single_server() {
+                    // A job that finds a server idle takes its demand, whose distribution two moments do not give.
+                    return refuse(
+                        "sharing of several servers or at a speed v(n), with demand that is not phase-type,",
+                    );
                 }
                 let scv = second / (mean * mean) - 1.0;
                 let approximated = exact.is_err().then_some(scv);
