@@ -7,7 +7,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo demo-app docs test quick peers bench-applications bench-assess bench-server bench-proxy bench-dynamic bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-import bench-studies clean
+.PHONY: demo demo-app docs wheel deb test quick peers bench-applications bench-assess bench-server bench-proxy bench-dynamic bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-import bench-studies clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
@@ -20,6 +20,14 @@ demo-app: $(INSTALLED) peers
 ## docs: the documentation as a site, in build/site; fails for a broken link
 docs:
 	scripts/docs $(PYTHON)
+
+## wheel: a wheel for this processor in build/dist, tried in a fresh environment; it installs without a compiler
+wheel:
+	scripts/wheel $(PYTHON)
+
+## deb: a package for this release of Debian in build/dist: the wheel, its libraries, units of systemd, manual pages, completion
+deb: wheel
+	scripts/deb $(PYTHON)
 
 ## test: all checks: format, lints, types, Rust tests, Python tests, end to end
 test: $(DEVELOPED) peers
