@@ -150,11 +150,11 @@ def _aims(runs: Sequence[Run]) -> list[Verdict]:
 
 
 def _judged(errors: Sequence[tuple[float, float]], aim: float) -> str:
-    """Judges by the median; a miss smaller than the error's own uncertainty is not decided."""
+    """Judges by the median; an error smaller than its own uncertainty is not decided."""
     if not errors:
         return "not measured"
     error, known_to = sorted(errors)[len(errors) // 2]
-    if error <= aim:
+    if error <= aim and known_to <= aim:
         return "met"
     return "not met" if error - known_to > aim else f"not decided: known to ±{format.percent(known_to)}"
 

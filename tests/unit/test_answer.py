@@ -12,7 +12,7 @@ import pytest
 from sojourn.assessment import plausibility
 from sojourn.assessment.answer import Evidence, answer
 from sojourn.assessment.resources import Helpers, Line, LogRates
-from sojourn.assessment.summary import Answer, Knee, Model, PredictionError, Step
+from sojourn.assessment.summary import Answer, Knee, Model, Prediction, PredictionError, Step
 from sojourn.loading.record import Saturation, Use
 from sojourn.loading.saturation import RESOURCES
 from sojourn.results.records import Interval, Spread
@@ -275,6 +275,19 @@ def test_a_model_that_fits_is_believed() -> None:
 )
 def test_a_model_that_the_measurements_contradict_is_withheld(fitted: Model, steps: tuple[Step, ...]) -> None:
     assert plausibility.model(fitted, steps) is not None
+
+
+def test_a_model_is_not_judged_by_a_step_that_was_measured_too_roughly() -> None:
+    off = PredictionError(requests_per_second=0.0, response_time_mean=-0.99, response_time_p95=0.0)
+    said = Prediction(
+        requests_per_second=1.0,
+        response_time_mean_seconds=1.0,
+        response_time_p95_seconds=1.0,
+    )
+    for known_to, is_believed in ((0.4, False), (0.6, True)):
+        prediction = said.model_copy(update={"response_time_mean_known_to": known_to})
+        rough = STEPS[0].model_copy(update={"simulation_error": off, "simulation": prediction})
+        assert (plausibility.model(FITTED, (rough, *STEPS[1:])) is None) == is_believed
 
 
 def test_a_model_is_not_judged_by_steps_near_its_capacity() -> None:

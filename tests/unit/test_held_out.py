@@ -52,18 +52,44 @@ def test_what_misses_its_aim_says_by_how_much_and_what_the_model_lacks(place: in
     assert lacks in mean.said
 
 
+def known_to(mean: float) -> Undisturbed:
+    return Undisturbed.model_construct(
+        response_time_mean_known_to=mean,
+        response_time_p95_known_to=None,
+        requests=0,
+        server_cpu_seconds_per_request=None,
+    )
+
+
 def test_a_miss_within_what_the_measurement_is_known_to_is_not_decided() -> None:
-    for known_to, decided in ((0.3, False), (0.2, True)):
-        seen = Undisturbed.model_construct(
-            response_time_mean_known_to=known_to,
-            response_time_p95_known_to=None,
-            requests=0,
-            server_cpu_seconds_per_request=None,
-        )
-        _, mean, _ = distances(summary({0: error(-0.4)}, undisturbed=seen))
+    for precision, off, decided in ((0.14, -0.2, False), (0.2, -0.4, True)):
+        _, mean, _ = distances(summary({0: error(off)}, undisturbed=known_to(precision)))
         assert mean is not None
+        assert mean.error == off
         assert mean.is_decided == decided
-        assert ("measured to ±30 %" in mean.short) != decided
+        assert ("measured to ±14 %" in mean.short) != decided
+
+
+def test_a_step_that_was_measured_too_roughly_does_not_count_beside_others() -> None:
+    _, mean, _ = distances(summary({0: error(-0.4)}, undisturbed=known_to(0.3)))
+    assert mean is not None
+    assert mean.error == 0
+    assert mean.steps_told == mean.steps - 1
+    assert mean.short == f"0 %: met ({mean.steps_told} of {mean.steps} steps can tell)"
+
+
+def test_steps_that_were_all_measured_too_roughly_decide_nothing() -> None:
+    found = example_summary()
+    steps = [
+        step.model_copy(update={"undisturbed": known_to(0.3), "simulation_error": error(-0.1)})
+        if step.held_out
+        else step
+        for step in found.steps
+    ]
+    _, mean, _ = distances(found.model_copy(update={"steps": steps}))
+    assert mean is not None
+    assert (mean.steps_told, mean.missed_by, mean.is_decided) == (0, None, False)
+    assert mean.short == "10 %: not decided, measured to ±30 %"
 
 
 def test_a_step_is_as_busy_as_it_was_measured_where_the_model_says_less() -> None:

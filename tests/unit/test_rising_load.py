@@ -10,7 +10,7 @@ import pytest
 
 from sojourn.assessment.climbs import Climbs
 from sojourn.assessment.measurement import Bench
-from sojourn.assessment.rising_load import Climb, Effort
+from sojourn.assessment.rising_load import Climb, Effort, unsettled
 from sojourn.assessment.steps import warnings
 from sojourn.engine.results import Generator, ServerUse, StepLimit, Summary, Unavailable
 from sojourn.loading.record import RequestsRecord, Step
@@ -72,6 +72,13 @@ def test_steps_that_are_not_known_well_enough_are_measured_again_alone(tmp_path:
     counts = {step.offered_requests_per_second: len(level) for level in climbs.levels() for step in level}
     assert [rate for rate, count in counts.items() if count == 30] == [pytest.approx(UNSTEADY)]
     assert sorted(counts.values()) == [*[3] * 8, 30]
+
+
+@pytest.mark.parametrize(("failed", "again"), [(0, True), (1, True), (2, False)])
+def test_a_rate_at_which_most_repetitions_kept_up_is_measured_again(failed: int, again: bool) -> None:
+    level = [Measured(seed=seed).rising_load(Path(), [UNSTEADY], [], None).steps[0] for seed in range(4)]
+    limited = [step.model_copy(update={"limit": "throughput"}) for step in level[:failed]]
+    assert unsettled({UNSTEADY: limited + level[failed:]}) == ([UNSTEADY] if again else [])
 
 
 def row(busy: float, own: float, wait: float) -> dict[str, float]:

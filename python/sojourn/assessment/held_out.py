@@ -1,15 +1,16 @@
 """Compares a model with held-out steps and with the aims for its errors, and suggests what it lacks.
 
-The aims apply to steps below 90 % utilisation, by the model's capacity or as measured, whichever is larger. The place
-and the sign of the largest error suggest what the model lacks; that is a hint, not a proof.
+The aims apply to steps below 90 % utilisation, by the model's capacity or as measured, whichever is larger. A step
+whose measured figure is too imprecise to tell whether its error meets the aim does not count, but is mentioned. The
+place and the sign of the largest error suggest what the model lacks; that is a hint, not a proof.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sojourn.assessment.summary import Model, Prediction, PredictionError, Step, Summary, Undisturbed
+from sojourn.assessment.summary import Model, PredictionError, Step, Summary
 from sojourn.text import format
 
 UTILISATION_MAX = 0.9
@@ -31,7 +32,7 @@ class Aim:
     name: str
     fraction: float
     of: Callable[[PredictionError], float | None]
-    known_to: Callable[[Prediction | Undisturbed], float | None]
+    known_to: Callable[[Step], float | None]
     """The relative precision of the measured figure, or of its comparison with a simulation of the same requests."""
 
 
@@ -41,13 +42,13 @@ AIMS = (
         "mean response time",
         0.15,
         lambda error: error.response_time_mean,
-        lambda figures: figures.response_time_mean_known_to,
+        lambda step: step.mean_known_to,
     ),
     Aim(
         "p95 response time",
         0.25,
         lambda error: error.response_time_p95,
-        lambda figures: figures.response_time_p95_known_to,
+        lambda step: step.p95_known_to,
     ),
 )
 
@@ -63,31 +64,44 @@ class Distance:
     offered_requests_per_second: float
     known_to: float = 0.0
     """Half the width of the measured figure's 95 % interval, relative."""
+    steps_told: int = 1
+    """The steps precise enough to tell, of which this is the largest error; 0 if none is."""
+    steps: int = 1
 
     @property
     def missed_by(self) -> float | None:
-        """By how much it exceeds the aim; None if it meets the aim."""
+        """By how much it exceeds the aim; None if it meets the aim, or the measurement cannot tell."""
         beyond = abs(self.error) - self.aim.fraction
-        return beyond if beyond > 0 else None
+        return beyond if beyond > 0 and self.tells else None
+
+    @property
+    def tells(self) -> bool:
+        """True if the measured figure is known to within the aim, or misses it by more than it is known to."""
+        return self.known_to <= self.aim.fraction or abs(self.error) - self.known_to > self.aim.fraction
 
     @property
     def is_decided(self) -> bool:
-        """True if the measured figure is precise enough to decide whether the error meets the aim."""
-        return abs(abs(self.error) - self.aim.fraction) > self.known_to
+        """True if the whole interval of the error meets the aim, or misses it."""
+        return self.tells and abs(abs(self.error) - self.aim.fraction) > self.known_to
 
     @property
     def short(self) -> str:
         """The error for a table's cell."""
-        missed = self.missed_by
-        said = format.percent(abs(self.error)) + (": met" if missed is None else f": missed by {_points(missed)}")
-        return said if missed is None or self.is_decided else f"{said}, measured to ±{format.percent(self.known_to)}"
+        said, roughly = format.percent(abs(self.error)), f"measured to ±{format.percent(self.known_to)}"
+        if not self.tells:
+            return f"{said}: not decided, {roughly}"
+        if self.missed_by is None:
+            said += ": met"
+        else:
+            said += f": missed by {_points(self.missed_by)}" + ("" if self.is_decided else f", {roughly}")
+        return said if self.steps_told == self.steps else f"{said} ({self.steps_told} of {self.steps} steps can tell)"
 
     @property
     def said(self) -> str:
         """The error, whether it meets the aim, and otherwise what the model may lack."""
         where = f"at {format.rate(self.offered_requests_per_second)}, {format.percent(self.utilisation)} utilisation"
         if self.missed_by is None:
-            return f"{self.short} ({where})"
+            return f"{self.short}; {where}"
         side = "less" if self.error < 0 else "more"
         return f"{self.short}; {where} it predicts {side} than was measured. It lacks {self._lacks}"
 
@@ -101,7 +115,10 @@ class Distance:
 
 
 def distances(summary: Summary) -> list[Distance | None]:
-    """For each aim, the largest error over held-out steps below 90 % utilisation; None without such a step."""
+    """For each aim, the largest error over the held-out steps below 90 % utilisation that can tell.
+
+    If none can, the error of the step that is known best; None without a step.
+    """
     return [_largest(aim, summary) for aim in AIMS]
 
 
@@ -129,19 +146,17 @@ def _largest(aim: Aim, summary: Summary) -> Distance | None:
             error,
             summary.model.utilisation(step),
             step.offered_requests_per_second,
-            _known_to(aim, step),
+            aim.known_to(step) or 0.0,
         )
         for step in summary.steps
         if _counts(step, summary.model)
         and step.simulation_error is not None
         and (error := aim.of(step.simulation_error)) is not None
     ]
-    return max(found, key=lambda each: abs(each.error), default=None)
-
-
-def _known_to(aim: Aim, step: Step) -> float:
-    known = [aim.known_to(each) for each in (step.simulation, step.undisturbed) if each is not None]
-    return next((each for each in known if each is not None), 0.0)
+    told = [each for each in found if each.tells]
+    if not told:
+        return replace(min(found, key=lambda each: each.known_to), steps_told=0, steps=len(found)) if found else None
+    return replace(max(told, key=lambda each: abs(each.error)), steps_told=len(told), steps=len(found))
 
 
 def _counts(step: Step, model: Model) -> bool:

@@ -9,18 +9,16 @@ alone, until it is precise or a limit is reached.
 
 from __future__ import annotations
 
-import math
 import resource
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from sojourn import _native, engine, interrupts
+from sojourn.assessment import averages
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped, observed
 from sojourn.engine.results import Unavailable
-from sojourn.loading.confidence import student_t
 from sojourn.loading.record import RequestsRecord, Step
 
 # Fractions of the estimated capacity, then of the explored knee. Steps above 1 show the overload.
@@ -162,15 +160,16 @@ class Climb:
 def unsettled(by_rate: Mapping[float, Sequence[Step]]) -> list[float]:
     """The rates within the target whose mean response time is less precise than `HALF_WIDTH_MAX`, ascending.
 
-    A single repetition has no spread; asking for one means accepting a rough answer.
+    A rate at which a repetition failed still counts if most kept up: interruptions of the machine fail steps, too. A
+    single repetition has no spread; asking for one means accepting a rough answer.
     """
     found = []
     for rate, level in sorted(by_rate.items()):
-        means = [mean for step in level if (mean := _mean_for_model(step)) is not None]
-        if len(means) < 2 or any(step.limit is not None for step in level):
+        means = [(mean, step.requests) for step in level if (mean := _mean_for_model(step)) is not None]
+        if len(means) < 2 or 2 * sum(step.limit is not None for step in level) >= len(level):
             continue
-        half_width = student_t(0.95, len(means) - 1) * statistics.stdev(means) / math.sqrt(len(means))
-        if half_width > HALF_WIDTH_MAX * statistics.mean(means):
+        half_width, middle = averages.half_width([mean for mean, _ in means]), averages.middle(means)
+        if half_width is not None and middle is not None and half_width > HALF_WIDTH_MAX * middle:
             found.append(rate)
     return found
 
