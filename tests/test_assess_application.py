@@ -13,7 +13,7 @@ from tests.assessed_shop import login, status, words
 from tests.conftest import run
 from tests.shop import PROGRAM, needs_shop
 
-pytestmark = [needs_shop, pytest.mark.slow, pytest.mark.alone]
+pytestmark = [needs_shop, pytest.mark.slow]
 __all__ = ["login", "status"]
 
 

@@ -14,7 +14,7 @@ from sojourn.failure import CouldNotRun
 
 TRACES = "SOJOURN_TRACES"
 """The environment variable with a folder of real logs."""
-LARGE_SIZES_BYTES = tuple(megabytes * 1_000_000 for megabytes in (8, 12, 16, 24, 32, 40, 48, 64))
+LARGE_SIZES_BYTES = tuple(100_000 * tenths for tenths in (10, 15, 20, 30, 40, 50, 60, 80))
 LARGE_SESSIONS = 2000
 LARGE_LOG_SECONDS = 3600
 
@@ -44,7 +44,10 @@ def _real(prefix: str) -> Callable[[Path], Path | None]:
 
 
 def _large_documents(folder: Path) -> Path:
-    """Makes a log of documents so large that each takes the server milliseconds."""
+    """Makes a log of documents so large that each takes a quarter of a core milliseconds.
+
+    A whole core would send them as fast as the generator's core can receive them.
+    """
     path = folder / "large-documents.log"
     random = Random(1)
     lines = []
@@ -69,7 +72,7 @@ SUBJECTS = (
     Subject("nginx", _example, ("--server", "nginx")),
     Subject("apache2", _example, ("--server", "apache2")),
     Subject("tenth of a core", _example, ("--cpu-limit", "0.1")),
-    Subject("milliseconds", _large_documents, ("--target-p95", "2s")),
+    Subject("milliseconds", _large_documents, ("--target-p95", "2s", "--cpu-limit", "0.25")),
 )
 
 
