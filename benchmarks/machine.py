@@ -1,4 +1,4 @@
-"""What every benchmark needs from the machine and the checkout: two cores, quiet, descriptors, and the revision."""
+"""The needs of every benchmark: two quiet cores, descriptors, and the revision of the checkout."""
 
 from __future__ import annotations
 

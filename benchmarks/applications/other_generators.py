@@ -29,7 +29,7 @@ RATE, SECONDS, REPETITIONS = 100.0, 8.0, 3
 
 @dataclass(frozen=True)
 class Said:
-    """What a tool reports of a run."""
+    """A tool's report of a run."""
 
     tool: str
     requests_per_second: float

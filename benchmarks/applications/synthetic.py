@@ -51,7 +51,7 @@ class MadeUp:
         )
 
     def measured(self, effort: EffortName, seed: int) -> demands.Measured:
-        """What an assessment says of the CPU times after its steps."""
+        """The CPU times that an assessment derives from its steps."""
         described = [
             TierDescription(
                 name=tier,

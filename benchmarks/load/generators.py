@@ -36,7 +36,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Said:
-    """What a generator reported of its run; None for what it does not report."""
+    """A generator's report of its run; figures that it does not report are None."""
 
     requests: int
     errors: int

@@ -82,7 +82,7 @@ DESIGNS = (
 
 @dataclass(frozen=True)
 class Row:
-    """What was said of the pairs of a design."""
+    """The findings about all pairs of a design."""
 
     design: str
     pairs: int
@@ -184,7 +184,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def circumstances(runs: Runs, others: Sequence[float]) -> str:
-    """What the runs varied by, and what else the machine did."""
+    """The spread of the runs, and the other work of the machine."""
     parts = []
     for name in ("rps", "mean", "p99"):
         values = np.log([metrics.find(name).of_run(each) for each in runs])

@@ -30,7 +30,7 @@ _NANOSECOND = 1e-9
 
 @dataclass(frozen=True)
 class Load:
-    """What h2load did, and what that cost."""
+    """The requests that h2load made, and their CPU time."""
 
     requests: int
     """Responses of 2xx or 3xx."""

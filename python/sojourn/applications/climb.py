@@ -277,7 +277,7 @@ def idle_use(parts: Sequence[float], seconds: float) -> IdleUse:
 
 
 def idle_in_words(tiers: Sequence[TierDescription]) -> str:
-    """What tiers use without a load; empty if none was measured."""
+    """The usage of the tiers without a load, in words; empty if none was measured."""
     return ", ".join(
         f"{each.name} {used.estimate:.1%} ({used.low:.1%} to {used.high:.1%})"
         for each in tiers

@@ -32,7 +32,7 @@ SCATTER_CORES = 0.005
 of the clock's ticks.
 """
 SCATTER_FRACTION = 0.03
-"""What is added to it at a load, relative to the usage: caches, the processor's frequency, other programs."""
+"""The scatter of a usage at a load, relative to it: caches, the processor's frequency, other programs."""
 VARIANCE_ROUNDS = 3
 
 

@@ -35,7 +35,7 @@ CURES: Mapping[str, str] = {
 
 
 def cure(causes: Mapping[str, int]) -> str | None:
-    """What to look at first: the cure of the most frequent cause."""
+    """Returns the cure of the most frequent cause of failure."""
     known = {cause: count for cause, count in causes.items() if cause in CURES}
     return CURES[max(known, key=lambda cause: known[cause])] if known else None
 

@@ -26,7 +26,7 @@ from sojourn.text import quantity
 SAFE_BYTES = "/?&=%:@!$'()*+,;~-._[]|"
 """Characters of a logged target that go as they are; others are escaped."""
 NOT_LOGGED_IN = frozenset((301, 302, 303, 307, 401, 403))
-"""What an application answers to who is not logged in: wrong where users are, and the log has successes, too."""
+"""The statuses for clients that are not logged in: failures for users, if the log has successes, too."""
 _NO_TIME = re.compile(r"0+(\.0*)?[a-z]*")
 SHARE_SCALE = 10_000
 """A scenario has no number of requests: its shares are told as if it had been iterated so often."""
@@ -154,7 +154,7 @@ def endpoints_of(flows: Sequence[Flow]) -> list[Endpoint]:
 
 
 def writes_of(scenario: Scenario, endpoints: Sequence[Endpoint]) -> dict[str, Sequence[Table]]:
-    """What of a scenario, or of a recording, stands for which endpoints: the flow up to the request that fits it.
+    """Maps endpoints to the part of a scenario or recording that stands for them: the flow up to the request that fits.
 
     Requests before it in its flow fetch what it needs, as a token; without [[flow]] each request stands for itself.
     """
@@ -209,7 +209,7 @@ def expected(endpoint: Endpoint, *, logged_in: bool) -> set[int]:
 
 
 def compressed(headers: Sequence[str]) -> Table:
-    """What browsers ask for, and what compressing costs the system; unless the fields say otherwise."""
+    """Returns the field by which browsers ask for compression, whose cost then counts, unless `headers` have one."""
     given = {header.partition(":")[0].strip().lower() for header in headers}
     return {} if "accept-encoding" in given else {"headers": {"Accept-Encoding": "gzip"}}
 
@@ -219,7 +219,7 @@ def _mapping(value: JsonValue) -> dict[str, JsonValue]:
 
 
 def _names_of(tables: Sequence[FlowTable]) -> list[str]:
-    """What flows are called: by their first request, numbered where several begin alike."""
+    """Names flows by their first request, with a number where several begin alike."""
     first = [str(table.request[0]["name"]) for table in tables]
     return [name if first.count(name) == 1 else f"{name} ({place})" for place, name in enumerate(first, 1)]
 

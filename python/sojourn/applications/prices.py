@@ -1,4 +1,4 @@
-"""What changes cost: a person's own table, never prices of ours.
+"""The prices of changes, from the user's own table; there are no built-in prices.
 
 currency = "EUR"
 per = "month"

@@ -50,7 +50,7 @@ THINK_SECONDS_MAX = 60.0
 
 @dataclass(frozen=True)
 class EndpointStep:
-    """What the clients of one endpoint saw in a step."""
+    """The requests and response times of one endpoint in a step, as its clients saw them."""
 
     name: str
     offered_per_second: float
@@ -157,7 +157,7 @@ class Traffic:
     core: int | None
     seed: int
     sessions: Sequence[Flow] = ()
-    """What the log's own mix may be made of, in place of the flows that have the same requests."""
+    """The log's sessions, which replace the flows with the same requests in the log's own mix."""
     is_of_users: bool = False
     """True if a number of users makes the load, each of which waits for its answers and thinks (a closed loop)."""
 
@@ -406,7 +406,7 @@ class _Loop:
         self._say("stop")
 
     def result(self, seconds: float) -> LoadResult:
-        """What it measured; it has so long, and then its time-outs."""
+        """Waits for the result, at most this long plus the timeouts of requests."""
         try:
             # Standard input stays open: its end would end the run.
             output = _read(self._process, seconds + TIMEOUT_SECONDS + GRACE_SECONDS)

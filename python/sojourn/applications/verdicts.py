@@ -1,4 +1,4 @@
-"""What decides an assessment's exit code, one verdict each: a failed one is exit code 1, a failure in JUnit's file."""
+"""The verdicts that decide an assessment's exit code: a failed one gives exit code 1, and a failure in JUnit's file."""
 
 from __future__ import annotations
 

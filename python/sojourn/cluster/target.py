@@ -1,4 +1,4 @@
-"""What `--cluster` names: local processes, hosts for ssh, a running scheduler, or a file that describes a cluster."""
+"""Targets of `--cluster`: local processes, hosts for ssh, a running scheduler, or a file that describes a cluster."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class ClusterLost(CouldNotRun):
 
 @dataclass(frozen=True)
 class Outcome(Generic[T]):
-    """What became of a task."""
+    """The outcome of a task: its result, or the reason why it has none."""
 
     place: int
     """Its place in the order in which tasks were given."""

@@ -42,7 +42,7 @@ class Command:
     options: tuple[Option, ...]
     subcommands: tuple[Command, ...] = ()
     usage: str = ""
-    """What follows the name."""
+    """The options and arguments after the name, as in a usage line."""
     arguments: tuple[Option, ...] = ()
     description: str = ""
     details: str = ""

@@ -1,4 +1,4 @@
-"""What all commands that print a result share: the option `--format`, and the streams for data and messages."""
+"""Shared by all commands that print a result: the option `--format`, and the streams for data and messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands on system files share: reading, `--set`, the exit for unstable systems, shares such as `2%`."""
+"""Shared by commands on system files: reading, `--set`, the exit for unstable systems, shares such as `2%`."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _LOOK_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Ended:
-    """What an engine left."""
+    """An engine that has ended: its output, its last messages, its exit code."""
 
     output: str
     talk: str

@@ -31,7 +31,7 @@ class Characterisation(MemoryRecord):
 
 @dataclass(frozen=True)
 class Request:
-    """What to measure besides the grid."""
+    """The measurements besides the grid."""
 
     kernels: Sequence[str]
     cores: Sequence[int]

@@ -72,7 +72,7 @@ class Evaluator:
         self.metric = metric
         self.loss_max = loss_max
         self.loss_searched = loss_max
-        """What a search is held to: less than the largest where a confirmation found more than the search did."""
+        """The limit on losses in a search: below `loss_max` if a confirmation found more losses than the search."""
         self.seed = seed
         self.using = using
         self.simulations = 0

@@ -91,7 +91,7 @@ def parameter(document: SystemDocument, path: str) -> Parameter:
 
 
 def levers(document: SystemDocument) -> Iterator[Parameter]:
-    """What a planner can change: bandwidths, servers, helpers, speeds and hit ratios, then all speeds together.
+    """The parameters that a planner can change: bandwidths, servers, helpers, speeds and hit ratios, then all speeds.
 
     Among the routes of a class, the one with the smallest demand at limited stations is the hit.
     """

@@ -27,7 +27,7 @@ class SystemDocument:
         self.text = text
         """A system file: the original, or one without its comments and layout where settings were made."""
         self.settings = settings
-        """What was changed, in order."""
+        """The changes, as `NAME=VALUE`, in order."""
 
     @classmethod
     def read(cls, path: Path, settings: Sequence[str] = ()) -> SystemDocument:

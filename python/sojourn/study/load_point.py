@@ -185,7 +185,7 @@ class LoadPoints:
 
 
 def _places(root: Path) -> dict[str, str]:
-    """What the options of a system may name beside the factors."""
+    """The placeholders that the options of a system may have beside the factors."""
     return {"python": sys.executable, "application": str(WAITING_APPLICATION), "root": str(root)}
 
 

@@ -122,7 +122,7 @@ class Watch:
         self._companions: dict[str, Companion] = {}
         self._roots: dict[str, list[int]] = {}
         self.missing: dict[str, str] = {}
-        """What could not be looked at, and why."""
+        """The sources that could not be read, with the reason for each."""
 
     def __enter__(self) -> Watch:
         with ExitStack() as stack:

@@ -45,7 +45,7 @@ class MeasuredPoint:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured, against one parameter of the load."""
+    """Measured figures by one parameter of the load."""
 
     path: str
     """The parameter that the load of the points is in."""
