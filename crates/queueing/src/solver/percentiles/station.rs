@@ -73,7 +73,7 @@ impl StationTime {
         }
         let (rho, speed) = (rate * mean, model.service().speed);
         let refuse = |what: &str| Err(format!("no percentiles: {what} at {}; simulate", model.place()));
-        if model.discipline == Discipline::Fifo && !model.can_queue() {
+        if model.discipline == Discipline::Fifo && !model.can_queue() && phase_type(flow, station).is_err() {
             return Ok(Self::Delay);
         }
         if let Some(capacity) = &model.capacity {
