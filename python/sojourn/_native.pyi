@@ -241,6 +241,37 @@ def simulate_system(
     traces: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] | None = None,
     progress: Callable[[int, int, float | None, float | None], object] | None = None,
 ) -> dict[str, Any]: ...
+def simulate_system_elsewhere(
+    system: str,
+    advance: Callable[[list[int]], list[bytes]],
+    half_width: float = 0.02,
+    jobs_max: int = ...,
+    seed: int = 1,
+    *,
+    jobs_min: int = ...,
+    targets: list[str] = ...,
+    replications: int = 1,
+    progress: Callable[[int, int, float | None, float | None], object] | None = None,
+) -> dict[str, Any]: ...
+def replication_groups(replications: int) -> int: ...
+
+class ReplicationGroup:
+    """Some of the replications of a simulation, on a thread of their own."""
+
+    def __init__(
+        self,
+        system: str,
+        index: int,
+        half_width: float,
+        jobs_max: int,
+        seed: int,
+        *,
+        jobs_min: int,
+        targets: list[str],
+        replications: int,
+    ) -> None: ...
+    def advance(self, looks: list[int]) -> bytes: ...
+
 def predict_system(system: str, percentiles: bool = True) -> dict[str, Any]: ...
 def system_with_settings(system: str, settings: Sequence[str], /) -> str: ...
 def system_structure(system: str) -> dict[str, Any]: ...

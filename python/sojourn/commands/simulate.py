@@ -11,10 +11,13 @@ from typing import Annotated
 import typer
 
 from sojourn import queueing
+from sojourn.cluster.tasks import Tasks
+from sojourn.commands.cluster_option import ClusterOption, with_cluster_option
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.progress import Stages
 from sojourn.commands.system_options import SetOption, SystemArgument, exit_if_unstable, read_system
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.planning import replications as replications_of
 from sojourn.planning.system_document import SystemDocument
 from sojourn.report.plan.prediction_terminal import print_simulation
 from sojourn.text import format, quantity
@@ -31,7 +34,7 @@ class Percentile(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    app.command("simulate")(_simulate)
+    app.command("simulate")(with_cluster_option(_simulate))
 
 
 def _simulate(
@@ -46,31 +49,42 @@ def _simulate(
         typer.Option(help="A percentile that must converge; repeatable [default: the mean]."),
     ] = None,
     replications: Annotated[
-        int, typer.Option(min=1, max=10_000, help="The number of independent replications, in parallel on the cores.")
+        int,
+        typer.Option(
+            min=1, max=10_000, help="The number of independent replications, in parallel on the cores or the cluster."
+        ),
     ] = 1,
     jobs_max: Annotated[int, typer.Option(min=1, help="Stop after this many jobs in any case.")] = queueing.JOBS_MAX,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same figures.")] = 1,
     output_format: FormatOption = Format.text,
+    *,
+    cluster: ClusterOption,
 ) -> None:
     """Simulate a system of stations: response times with percentiles, utilisations, throughputs.
 
     Every figure has its own 95 % interval. A figure without a reliable interval is shown with the reason. Ctrl-C
-    prints the estimates so far, marked, and exits with 1. An assessment writes its fitted server as a system file.
+    prints the estimates so far, marked, and exits with 1. An assessment writes its fitted server as a system file. With
+    --cluster, the replications run there, with the same figures.
 
     Example: sojourn simulate runs/example/system.toml --half-width 1% --set station.server.speed=2
     """
     document = read_system(system, settings)
     exit_if_unstable(document)
     quiet = output_format is Format.json
-    result = simulated(
-        document,
-        quiet=quiet,
-        seed=seed,
-        half_width=_half_width(half_width),
-        jobs_max=jobs_max,
-        targets=[each.value for each in percentile or ()] or ["mean"],
-        replications=replications,
-    )
+    wanted = _half_width(half_width)
+    if cluster.target is not None and replications == 1:
+        raise CouldNotRun("a cluster runs replications, and there is one", "add --replications, such as 16")
+    with cluster.tasks(quiet=quiet) as tasks:
+        result = simulated(
+            document,
+            quiet=quiet,
+            seed=seed,
+            half_width=wanted,
+            jobs_max=jobs_max,
+            targets=[each.value for each in percentile or ()] or ["mean"],
+            replications=replications,
+            tasks=None if cluster.target is None else tasks,
+        )
     if output_format is Format.json:
         print_json(result)
     else:
@@ -89,20 +103,34 @@ def simulated(
     jobs_max: int = queueing.JOBS_MAX,
     targets: Sequence[queueing.Target] = ("mean",),
     replications: int = 1,
+    tasks: Tasks | None = None,
 ) -> queueing.Simulation:
-    """Simulates and shows progress on a terminal."""
+    """Simulates and shows progress on a terminal; replications run in this process unless `tasks` says where."""
     with Stages(talk, quiet=quiet) as stages:
         stages.begin("simulate", jobs_max)
+        progress = partial(_show, stages, ", ".join(targets), half_width)
         try:
-            result = queueing.simulate(
-                document.system,
-                half_width=half_width,
-                jobs_max=jobs_max,
-                seed=seed,
-                target=targets,
-                replications=replications,
-                progress=partial(_show, stages, ", ".join(targets), half_width),
-            )
+            if tasks is not None:
+                result = replications_of.simulate(
+                    document.system,
+                    tasks,
+                    half_width=half_width,
+                    jobs_max=jobs_max,
+                    seed=seed,
+                    targets=targets,
+                    replications=replications,
+                    progress=progress,
+                )
+            else:
+                result = queueing.simulate(
+                    document.system,
+                    half_width=half_width,
+                    jobs_max=jobs_max,
+                    seed=seed,
+                    target=targets,
+                    replications=replications,
+                    progress=progress,
+                )
         except ValueError as error:
             raise document.failure(str(error)) from error
         stages.done(f"{result['jobs']:,} jobs")

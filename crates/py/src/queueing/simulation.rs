@@ -1,10 +1,16 @@
 //! Bindings of the simulator. Progress is reported by callback; Ctrl-C ends a run with the results so far.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
 use sojourn_queueing::distribution::Empirical;
 use sojourn_queueing::simulator::{
     self, JOBS_MAX_DEFAULT, JOBS_MIN_DEFAULT, Plan, PoissonStation, Progress, Target, Trace,
@@ -18,7 +24,10 @@ use super::{dictionary, refused, values};
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate_station, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_poisson, module)?)?;
-    module.add_function(wrap_pyfunction!(simulate_system, module)?)
+    module.add_function(wrap_pyfunction!(simulate_system, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate_system_elsewhere, module)?)?;
+    module.add_function(wrap_pyfunction!(replication_groups, module)?)?;
+    module.add_class::<ReplicationGroup>()
 }
 
 /// Response time in seconds of every job of a trace at one station; `r=None` is processor sharing.
@@ -125,6 +134,116 @@ fn simulate_system<'py>(
     });
     watch.check()?;
     dictionary(py, &result.map_err(refused)?)
+}
+
+/// The number of groups of so many replications.
+#[pyfunction]
+fn replication_groups(replications: u32) -> usize {
+    simulator::group_count(replications)
+}
+
+/// As `simulate_system`, with the replications elsewhere. `advance` is called with the looks so far, each a number of jobs,
+/// and returns the state of each `ReplicationGroup` in order; a KeyboardInterrupt ends the simulation with its figures.
+#[pyfunction]
+#[pyo3(signature = (
+    system, advance, half_width=0.02, jobs_max=JOBS_MAX_DEFAULT, seed=1, *,
+    jobs_min=JOBS_MIN_DEFAULT, targets=vec!["mean".to_owned()], replications=1, progress=None
+))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
+fn simulate_system_elsewhere<'py>(
+    py: Python<'py>,
+    system: &str,
+    advance: &Bound<'py, PyAny>,
+    half_width: f64,
+    jobs_max: u64,
+    seed: u64,
+    jobs_min: u64,
+    targets: Vec<String>,
+    replications: u32,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let system = system_file::parse(system).map_err(refused)?;
+    let targets = targets_of(&targets)?;
+    let plan = Plan { relative_half_width: half_width, targets, jobs_min, jobs_max, seed, replications };
+    let mut watch = Watch { progress, failure: None };
+    let mut failure = None;
+    let result = simulator::simulate_elsewhere(
+        &system,
+        &plan,
+        &mut |looks| {
+            let states =
+                advance.call1((looks.to_vec(),)).and_then(|states| states.extract::<Vec<PyBackedBytes>>());
+            let states = states.map_err(|error| failure = Some(error)).ok()?;
+            Some(states.iter().map(|state| state.to_vec()).collect())
+        },
+        &mut |now| watch.should_continue(now),
+    );
+    watch.failure = watch.failure.or(failure);
+    watch.check()?;
+    dictionary(py, &result.map_err(refused)?)
+}
+
+/// Some of the replications of a simulation, on a thread of their own: advanced by `advance`, ended with the object.
+#[pyclass(frozen, module = "sojourn._native")]
+struct ReplicationGroup {
+    looks: Mutex<Sender<Vec<u64>>>,
+    states: Mutex<Receiver<Option<Vec<u8>>>>,
+    is_cancelled: Arc<AtomicBool>,
+}
+
+#[pymethods]
+impl ReplicationGroup {
+    /// Raises ValueError if a station is unstable or a parameter is out of its domain.
+    #[new]
+    #[pyo3(signature = (system, index, half_width, jobs_max, seed, *, jobs_min, targets, replications))]
+    #[allow(clippy::too_many_arguments, reason = "they are keywords on the other side")]
+    fn new(
+        system: &str,
+        index: usize,
+        half_width: f64,
+        jobs_max: u64,
+        seed: u64,
+        jobs_min: u64,
+        targets: Vec<String>,
+        replications: u32,
+    ) -> PyResult<Self> {
+        let system = system_file::parse(system).map_err(refused)?;
+        let targets = targets_of(&targets)?;
+        let plan = Plan { relative_half_width: half_width, targets, jobs_min, jobs_max, seed, replications };
+        simulator::ReplicationGroup::serve(&system, &plan, index, |_| ()).map_err(refused)?;
+        let (looks, asked) = mpsc::channel::<Vec<u64>>();
+        let (answer, states) = mpsc::channel();
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        let cancelled = Arc::clone(&is_cancelled);
+        thread::spawn(move || {
+            let served = simulator::ReplicationGroup::serve(&system, &plan, index, |group| {
+                for looks in asked {
+                    let state = group.advance(&looks, &mut || !cancelled.load(Ordering::Relaxed));
+                    if answer.send(state).is_err() {
+                        return;
+                    }
+                }
+            });
+            served.expect("it was started before");
+        });
+        Ok(ReplicationGroup { looks: Mutex::new(looks), states: Mutex::new(states), is_cancelled })
+    }
+
+    /// Advances through the looks that it has not seen, which must continue those that it has; returns its state.
+    fn advance<'py>(&self, py: Python<'py>, looks: Vec<u64>) -> PyResult<Bound<'py, PyBytes>> {
+        let state = py.detach(|| {
+            self.looks.lock().unwrap_or_else(PoisonError::into_inner).send(looks).ok()?;
+            self.states.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()?
+        });
+        let state = state.ok_or_else(|| PyValueError::new_err("the replications were cancelled"))?;
+        Ok(PyBytes::new(py, &state))
+    }
+}
+
+impl Drop for ReplicationGroup {
+    fn drop(&mut self) {
+        self.is_cancelled.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Called during a simulation: reports progress and notices Ctrl-C.

@@ -13,6 +13,8 @@ const BINS: usize = OCTAVES << BITS_PER_OCTAVE;
 /// The bit pattern, shifted, of the lowest bin.
 const BASE: u64 = ((1023 + EXPONENT_MIN) as u64) << BITS_PER_OCTAVE;
 
+use super::encoding::Encoded;
+
 /// Counts per bin, and the exact extremes.
 #[derive(Debug, Clone)]
 pub(super) struct Histogram {
@@ -112,6 +114,27 @@ impl Histogram {
     /// The range of values that fall into a bin.
     fn range(&self, bin: usize) -> (f64, f64) {
         (edge(bin).clamp(self.min, self.max), edge(bin + 1).clamp(self.min, self.max))
+    }
+}
+
+/// Only bins with values are written.
+impl Encoded for Histogram {
+    fn write(&self, out: &mut Vec<u8>) {
+        let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        counts.map(|(bin, count)| (bin as u32, *count)).collect::<Vec<_>>().write(out);
+        self.total.write(out);
+        (self.min, self.max).write(out);
+    }
+
+    fn read(bytes: &mut &[u8]) -> Option<Self> {
+        let mut histogram = Self::default();
+        for (bin, count) in Vec::<(u32, u32)>::read(bytes)? {
+            *histogram.counts.get_mut(bin as usize)? = count;
+        }
+        histogram.total = u64::read(bytes)?;
+        (histogram.min, histogram.max) = Encoded::read(bytes)?;
+        // A range that is none would panic where it is used.
+        (histogram.total == 0 || histogram.min <= histogram.max).then_some(histogram)
     }
 }
 

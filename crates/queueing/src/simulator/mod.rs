@@ -6,6 +6,7 @@
 //! gives the same result; a different seed gives another.
 
 mod convergence;
+mod encoding;
 mod estimate;
 mod histogram;
 mod interval;
@@ -27,7 +28,7 @@ use thiserror::Error;
 use crate::distribution::DistributionError;
 
 pub(crate) use network::refuse_unstable;
-pub use network::{Trace, simulate_system};
+pub use network::{ReplicationGroup, Trace, group_count, simulate_elsewhere, simulate_system};
 pub use poisson::{PoissonStation, simulate_poisson};
 pub use processor_pauses::{Interruption, Quota};
 pub use replications::REPLICATIONS_MAX;
@@ -170,6 +171,9 @@ pub enum SimulationError {
     /// A trace was given for a class that does not exist or is closed.
     #[error("no open class is named {0}: a trace can only drive an open class")]
     TraceClass(String),
+    /// A group of replications came back from another process as something else.
+    #[error("the state of group {0} is not that of this simulation: is another version of Sojourn there?")]
+    State(usize),
     /// A distribution has impossible parameters.
     #[error(transparent)]
     Distribution(#[from] DistributionError),

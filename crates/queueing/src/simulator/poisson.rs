@@ -4,7 +4,7 @@
 //! removes most of the variance from the estimate of the mean response time.
 
 use super::estimate::{Estimates, Sample};
-use super::replications::{Records, Replica, Replications};
+use super::replications::{Observed, Records, Replica, Replications};
 use super::result::{StationRun, Stop};
 use super::sequential::run_until_stop;
 use super::timeline::{StationFigure, StationSample, Totals};
@@ -166,7 +166,9 @@ impl Replica for Run<'_> {
         }
         true
     }
+}
 
+impl Observed for Run<'_> {
     fn finished(&self) -> u64 {
         self.finished
     }

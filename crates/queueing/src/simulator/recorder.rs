@@ -6,7 +6,11 @@
 
 use std::borrow::Cow;
 
+use super::encoding::{Encoded, encoded};
 use super::histogram::Histogram;
+
+/// A section never holds so many jobs (2^`SHIFT_MAX`).
+pub(super) const SHIFT_MAX: u32 = 48;
 
 /// The observations of one section of a run.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +20,8 @@ pub(super) struct Section {
     pub(super) control: f64,
     pub(super) histogram: Histogram,
 }
+
+encoded!(Section { sum, squares, control, histogram });
 
 /// Records observations in order of completion.
 #[derive(Debug, Clone)]
@@ -101,6 +107,22 @@ impl Section {
         self.squares += other.squares;
         self.control += other.control;
         self.histogram.merge(&other.histogram);
+    }
+}
+
+impl Encoded for Recorder {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.sections.write(out);
+        (self.sections_max as u64, self.shift).write(out);
+        self.replications.write(out);
+    }
+
+    fn read(bytes: &mut &[u8]) -> Option<Self> {
+        let sections = Vec::read(bytes)?;
+        let (sections_max, shift) = <(u64, u32)>::read(bytes)?;
+        let (sections_max, replications) = (usize::try_from(sections_max).ok()?, u64::read(bytes)?);
+        let fits = sections.len() <= sections_max && shift < SHIFT_MAX;
+        fits.then_some(Self { sections, sections_max, shift, replications })
     }
 }
 

@@ -1,14 +1,16 @@
-//! Independent replications with different seeds, advanced together on the machine's cores.
+//! Independent replications with different seeds, advanced together on the machine's cores, or in other processes.
 //!
 //! All replications have finished the same number of jobs whenever their figures are read. At most [`GROUPS_MAX`]
 //! recorders are kept: with more replications, several share one, and memory stays bounded. The callback for progress
-//! and interruption runs on the caller's thread only.
+//! and interruption runs on the caller's thread only. A group depends on the plan and on the numbers of jobs at the looks
+//! so far, so any process can advance it, and gives the same numbers.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
 use super::Plan;
+use super::encoding::{Encoded, encoded};
 use super::recorder::Recorder;
 use super::timeline::{Timeline, Totals};
 
@@ -23,13 +25,17 @@ const MANY: usize = 8;
 /// Jobs between two calls of the progress callback.
 const PROGRESS_JOBS: u64 = 1 << 17;
 
-/// A simulation that can be continued.
-pub(super) trait Replica: Send {
-    /// Runs until `jobs` jobs have finished in total. Returns false when nothing is left to simulate.
-    fn finish_jobs(&mut self, jobs: u64, records: &mut Records) -> bool;
+/// The state of a replication.
+pub(super) trait Observed {
     fn finished(&self) -> u64;
     /// The totals of every station so far.
     fn totals(&self) -> Vec<Totals>;
+}
+
+/// A simulation that can be continued.
+pub(super) trait Replica: Observed + Send {
+    /// Runs until `jobs` jobs have finished in total. Returns false when nothing is left to simulate.
+    fn finish_jobs(&mut self, jobs: u64, records: &mut Records) -> bool;
 }
 
 #[derive(Default)]
@@ -38,7 +44,10 @@ pub(super) struct Records {
     pub(super) stations: Timeline,
 }
 
-struct Group<R> {
+encoded!(Records { response, stations });
+
+/// The replications that share a recorder.
+pub(super) struct Group<R> {
     runs: Vec<R>,
     records: Records,
     ended: bool,
@@ -49,6 +58,13 @@ pub(super) struct Replications<R> {
     groups: Vec<Group<R>>,
 }
 
+/// All replications of a plan, wherever they are.
+pub(super) trait Advance {
+    /// Advances every replication to `jobs` jobs. `report` receives the number of jobs so far, and stops all
+    /// replications by returning false.
+    fn advance(&mut self, jobs: u64, report: &mut dyn FnMut(u64) -> bool) -> Advanced;
+}
+
 /// Tells whether the replications reached their target, ran out of jobs or were interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Advanced {
@@ -57,29 +73,13 @@ pub(super) enum Advanced {
     Interrupted,
 }
 
-impl<R: Replica> Replications<R> {
-    /// Starts the plan's replications, each with `recorders` recorders of response times.
-    pub(super) fn new(plan: &Plan, recorders: usize, start: impl Fn(u64) -> R) -> Self {
-        let replications = plan.replications as usize;
-        let groups = replications.min(GROUPS_MAX);
-        let sections_max = if groups < MANY { SECTIONS_MAX } else { SECTIONS_MAX_OF_MANY };
-        let group = |index: usize| {
-            // The first seed is that of a single run; the others are a golden-ratio step apart, which the generator's
-            // own seeding scrambles.
-            let seeds = (index..replications).step_by(groups).map(|replication| {
-                plan.seed.wrapping_add((replication as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
-            });
-            let runs: Vec<R> = seeds.map(&start).collect();
-            let recorder = Recorder::new(sections_max, runs.len() as u64);
-            let records = Records { response: vec![recorder; recorders], stations: Timeline::default() };
-            Group { runs, records, ended: false }
-        };
-        Self { groups: (0..groups).map(group).collect() }
-    }
+/// The number of groups of so many replications.
+pub(super) fn groups_of(replications: u32) -> usize {
+    (replications as usize).min(GROUPS_MAX)
+}
 
-    /// Advances every replication to `jobs` jobs. `report` receives the number of jobs so far, and stops all replications
-    /// by returning false.
-    pub(super) fn advance(&mut self, jobs: u64, report: &mut dyn FnMut(u64) -> bool) -> Advanced {
+impl<R: Replica> Advance for Replications<R> {
+    fn advance(&mut self, jobs: u64, report: &mut dyn FnMut(u64) -> bool) -> Advanced {
         let mut watch = Watch { reported: self.runs().map(R::finished).sum(), report };
         let threads = thread::available_parallelism().map_or(1, |cores| cores.get()).min(self.groups.len());
         let finished = if threads == 1 {
@@ -87,13 +87,15 @@ impl<R: Replica> Replications<R> {
         } else {
             self.advance_in_parallel(jobs, threads, &mut watch)
         };
-        if !finished {
-            Advanced::Interrupted
-        } else if self.groups.iter().any(|group| group.ended) {
-            Advanced::Ended
-        } else {
-            Advanced::Done
-        }
+        if !finished { Advanced::Interrupted } else { self.advanced() }
+    }
+}
+
+impl<R: Replica> Replications<R> {
+    /// Starts the plan's replications, each with `recorders` recorders of response times.
+    pub(super) fn new(plan: &Plan, recorders: usize, start: impl Fn(u64) -> R) -> Self {
+        let group = |index| Group::new(plan, index, recorders, &start);
+        Self { groups: (0..groups_of(plan.replications)).map(group).collect() }
     }
 
     fn advance_in_parallel(&mut self, jobs: u64, threads: usize, watch: &mut Watch<'_>) -> bool {
@@ -126,6 +128,18 @@ impl<R: Replica> Replications<R> {
         });
         !cancelled.into_inner()
     }
+}
+
+impl<R: Observed> Replications<R> {
+    /// The groups as they are after an advance.
+    pub(super) fn of(groups: Vec<Group<R>>) -> Self {
+        Self { groups }
+    }
+
+    /// Whether all replications have reached their number of jobs.
+    pub(super) fn advanced(&self) -> Advanced {
+        if self.groups.iter().any(|group| group.ended) { Advanced::Ended } else { Advanced::Done }
+    }
 
     pub(super) fn runs(&self) -> impl Iterator<Item = &R> {
         self.groups.iter().flat_map(|group| &group.runs)
@@ -147,9 +161,49 @@ impl<R: Replica> Replications<R> {
     }
 }
 
+impl<S: Encoded> Group<S> {
+    /// Reads what [`Group::observed`] wrote.
+    pub(super) fn read(mut bytes: &[u8]) -> Option<Self> {
+        let (runs, records) = Encoded::read(&mut bytes)?;
+        let ended = bool::read(&mut bytes)?;
+        bytes.is_empty().then_some(Self { runs, records, ended })
+    }
+
+    /// Returns true if it has so many recorders and totals, and all its replications fit.
+    pub(super) fn is_of(&self, recorders: usize, totals: usize, fits: impl Fn(&S) -> bool) -> bool {
+        let Records { response, stations } = &self.records;
+        response.len() == recorders && stations.is_of(totals) && self.runs.iter().all(fits)
+    }
+}
+
 impl<R: Replica> Group<R> {
+    /// Starts the replications of one group of a plan.
+    pub(super) fn new(plan: &Plan, index: usize, recorders: usize, start: impl Fn(u64) -> R) -> Self {
+        let replications = plan.replications as usize;
+        let groups = groups_of(plan.replications);
+        let sections_max = if groups < MANY { SECTIONS_MAX } else { SECTIONS_MAX_OF_MANY };
+        // The first seed is that of a single run; the others are a golden-ratio step apart, which the generator's own
+        // seeding scrambles.
+        let seeds = (index..replications).step_by(groups).map(|replication| {
+            plan.seed.wrapping_add((replication as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+        });
+        let runs: Vec<R> = seeds.map(start).collect();
+        let recorder = Recorder::new(sections_max, runs.len() as u64);
+        let records = Records { response: vec![recorder; recorders], stations: Timeline::default() };
+        Self { runs, records, ended: false }
+    }
+
+    /// The group with the state of its replications.
+    pub(super) fn observed<S: Encoded>(&self, state: impl Fn(&R) -> S) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.runs.iter().map(state).collect::<Vec<_>>().write(&mut bytes);
+        self.records.write(&mut bytes);
+        self.ended.write(&mut bytes);
+        bytes
+    }
+
     /// Advances to `jobs` jobs, reporting finished jobs to `should_continue`; returns false if `should_continue` interrupts.
-    fn advance(&mut self, jobs: u64, should_continue: &mut dyn FnMut(u64) -> bool) -> bool {
+    pub(super) fn advance(&mut self, jobs: u64, should_continue: &mut dyn FnMut(u64) -> bool) -> bool {
         for run in &mut self.runs {
             while run.finished() < jobs {
                 let before = run.finished();

@@ -6,7 +6,7 @@
 //! stopped by itself, when it looked low, would pull the average down.
 
 use super::estimate::Estimates;
-use super::replications::{Advanced, Replica, Replications};
+use super::replications::{Advance, Advanced};
 use super::result::{Stop, Target};
 use super::{Plan, Progress};
 
@@ -28,12 +28,12 @@ struct Look {
 
 /// Runs until every figure of the plan has converged or `should_continue` returns false; with `whole`, to the end of a trace.
 /// `jobs_min` applies to each replication.
-pub(super) fn run_until_stop<R: Replica>(
-    replications: &mut Replications<R>,
+pub(super) fn run_until_stop<E: Advance>(
+    replications: &mut E,
     plan: &Plan,
     jobs_min: u64,
     whole: bool,
-    estimates: &dyn Fn(&Replications<R>) -> Estimates,
+    estimates: &dyn Fn(&E) -> Estimates,
     should_continue: &mut dyn FnMut(&Progress) -> bool,
 ) -> Stop {
     let count = u64::from(plan.replications);

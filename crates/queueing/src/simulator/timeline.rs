@@ -3,9 +3,10 @@
 
 use std::borrow::Cow;
 
+use super::encoding::{Encoded, encoded};
 use super::estimate::Grouping;
 use super::interval::{Interval, Ratio};
-use super::recorder::merge_neighbours;
+use super::recorder::{SHIFT_MAX, merge_neighbours};
 use super::unreliable::Unreliable;
 
 /// Deviations of the drawn demands from their distribution below this are ignored: moments by quadrature deviate as
@@ -34,11 +35,37 @@ pub(super) struct Totals {
     pub(super) expected: f64,
 }
 
+encoded!(Totals {
+    seconds,
+    busy,
+    present,
+    visits,
+    residence,
+    attempts,
+    found_full,
+    begun,
+    demand,
+    excess,
+    expected,
+});
+
 /// Totals by section and station, summed over the replications that share the timeline.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Timeline {
     sections: Vec<Vec<Totals>>,
     shift: u32,
+}
+
+impl Encoded for Timeline {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.sections.write(out);
+        self.shift.write(out);
+    }
+
+    fn read(bytes: &mut &[u8]) -> Option<Self> {
+        let (sections, shift) = Encoded::read(bytes)?;
+        (shift < SHIFT_MAX).then_some(Self { sections, shift })
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +91,11 @@ impl Timeline {
             self.sections.resize_with(index + 1, || vec![Totals::default(); totals.len()]);
         }
         self.sections[index].iter_mut().zip(totals).for_each(|(own, more)| own.add(more));
+    }
+
+    /// Returns true if each section has so many totals.
+    pub(super) fn is_of(&self, totals: usize) -> bool {
+        self.sections.iter().all(|section| section.len() == totals)
     }
 
     /// The timeline with sections merged to 2^`shift` jobs, at least their present size.

@@ -3,6 +3,7 @@
 //! Each station schedules only its own next completion, so the next event is the least of a short list. Statistics are
 //! kept per route, per class and over all.
 
+mod elsewhere;
 mod report;
 mod run;
 mod shape;
@@ -15,6 +16,8 @@ use crate::system::{Class, Source, System};
 use report::Report;
 use run::Run;
 use shape::Shape;
+
+pub use elsewhere::{ReplicationGroup, group_count, simulate_elsewhere};
 
 /// Observed arrivals of an open class, in place of Poisson arrivals at its rate.
 #[derive(Debug, Clone, Copy, PartialEq)]

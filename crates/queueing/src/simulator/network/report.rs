@@ -1,10 +1,10 @@
 //! Builds the result of finished runs: estimates per route, class and station, and the runs' consistency checks.
 
-use super::run::Run;
+use super::run::Inside;
 use super::shape::Shape;
 use crate::named::Named;
 use crate::simulator::estimate::{Estimates, Sample};
-use crate::simulator::replications::{Replica, Replications};
+use crate::simulator::replications::Replications;
 use crate::simulator::result::{ClassResult, Loss, RouteResult, StationResult, Stop, SystemResult, Target};
 use crate::simulator::timeline::{StationFigure, StationSample, Totals};
 use crate::simulator::unreliable::Unreliable;
@@ -23,7 +23,7 @@ pub(super) struct Report<'a> {
 
 impl Report<'_> {
     /// The estimates over all classes, with the sample that they come from.
-    pub(super) fn estimates(&self, replications: &Replications<Run<'_>>) -> (Sample, Estimates) {
+    pub(super) fn estimates<R: Inside>(&self, replications: &Replications<R>) -> (Sample, Estimates) {
         let sample = Sample::of(&replications.recorders(0), self.cut);
         let unreliable = self.unreliable(replications, &sample);
         let estimates = sample.estimates(0.0, None, unreliable);
@@ -31,14 +31,14 @@ impl Report<'_> {
     }
 
     /// Why no figure of the run has a reliable interval.
-    fn unreliable(&self, replications: &Replications<Run<'_>>, sample: &Sample) -> Option<Unreliable> {
+    fn unreliable<R: Inside>(&self, replications: &Replications<R>, sample: &Sample) -> Option<Unreliable> {
         if !self.cut {
             return None;
         }
         if replications.runs().any(|run| run.finished() < self.jobs_min) {
             return Some(Unreliable::WarmUp);
         }
-        if replications.runs().any(Run::is_growing) {
+        if replications.runs().any(R::is_growing) {
             return Some(Unreliable::Drifting);
         }
         let tail = (0..self.system.stations.len())
@@ -46,20 +46,23 @@ impl Report<'_> {
         (!tail).then_some(Unreliable::Tail)
     }
 
-    fn sample(&self, replications: &Replications<Run<'_>>, sample: &Sample, station: usize) -> StationSample {
+    fn sample<R: Inside>(
+        &self,
+        replications: &Replications<R>,
+        sample: &Sample,
+        station: usize,
+    ) -> StationSample {
         StationSample::of(&replications.timelines(), sample.grouping, station, replications.total(station))
     }
 
-    pub(super) fn result(&self, replications: &Replications<Run<'_>>, stop: Stop) -> SystemResult {
+    pub(super) fn result<R: Inside>(&self, replications: &Replications<R>, stop: Stop) -> SystemResult {
         let (sample, estimates) = self.estimates(replications);
         let unreliable = self.unreliable(replications, &sample);
-        let present: f64 = replications.runs().map(Run::present_time).sum();
-        // Jobs still inside count in `present` but not in the sum of response times.
-        let accounted: f64 =
-            replications.runs().map(|run| run.response_sum + run.lost_time + run.unfinished_time()).sum();
-        let seconds: f64 = replications.runs().map(|run| run.now).sum();
+        let present: f64 = replications.runs().map(R::present_time).sum();
+        let accounted: f64 = replications.runs().map(R::accounted_time).sum();
+        let seconds: f64 = replications.runs().map(R::now).sum();
         let counts: Vec<u64> = (0..self.shape.recorders)
-            .map(|recorder| replications.runs().map(|run| run.counts[recorder]).sum())
+            .map(|recorder| replications.runs().map(|run| run.count(recorder)).sum())
             .collect();
         let of_length = estimates.unreliable_for_length();
         let overall = Overall {
@@ -101,9 +104,9 @@ impl Report<'_> {
     }
 
     /// Jobs per second after the warm-up: of all (place 0), or of a class (1 + its index).
-    fn flow(
+    fn flow<R: Inside>(
         &self,
-        replications: &Replications<Run<'_>>,
+        replications: &Replications<R>,
         sample: &Sample,
         place: usize,
         unreliable: Option<Unreliable>,
@@ -116,9 +119,9 @@ impl Report<'_> {
         }
     }
 
-    fn class(
+    fn class<R: Inside>(
         &self,
-        replications: &Replications<Run<'_>>,
+        replications: &Replications<R>,
         index: usize,
         overall: &Overall<'_>,
     ) -> (String, ClassResult) {
@@ -146,7 +149,7 @@ impl Report<'_> {
         (model.name.clone(), result)
     }
 
-    fn loss(&self, replications: &Replications<Run<'_>>, place: usize, overall: &Overall<'_>) -> Loss {
+    fn loss<R: Inside>(&self, replications: &Replications<R>, place: usize, overall: &Overall<'_>) -> Loss {
         let finished = overall.counts[self.shape.own_recorder(place)];
         let offered_per_second = overall.flows[place].offered.value;
         let recorder = self.shape.first_loss.map(|first| first + place);
@@ -221,7 +224,7 @@ struct JobFlow {
 struct Overall<'c> {
     /// Recorded jobs, by recorder.
     counts: &'c [u64],
-    /// The flow of all jobs, then that of each class.
+    /// Of all jobs, then of each class.
     flows: Vec<JobFlow>,
     /// False before any time has passed.
     started: bool,

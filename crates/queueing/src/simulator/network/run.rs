@@ -6,7 +6,8 @@ use super::Trace;
 use super::shape::{MomentOrder, Shape};
 use crate::distribution::RandomVariable;
 use crate::random::Random;
-use crate::simulator::replications::{Records, Replica};
+use crate::simulator::encoding::encoded;
+use crate::simulator::replications::{Observed, Records, Replica};
 use crate::simulator::timeline::Totals;
 use crate::station::{Kept, Service, Station};
 use crate::system::{Class, Demand, Route, Source, System, Visit, WhenFull};
@@ -63,11 +64,11 @@ pub(super) struct Run<'a> {
     /// The records of the group, taken over while this replication advances.
     records: Records,
     /// Values recorded, by recorder.
-    pub(super) counts: Vec<u64>,
+    counts: Vec<u64>,
     /// Total time in the system of lost jobs.
-    pub(super) lost_time: f64,
-    pub(super) response_sum: f64,
-    pub(super) now: f64,
+    lost_time: f64,
+    response_sum: f64,
+    now: f64,
 }
 
 impl<'a> Run<'a> {
@@ -427,12 +428,14 @@ impl Replica for Run<'_> {
         std::mem::swap(&mut self.records, records);
         more
     }
+}
 
+impl Observed for Run<'_> {
     fn finished(&self) -> u64 {
         self.counts[0]
     }
 
-    /// Visits and attempts at every station, then those of all jobs and of each class at the system.
+    /// Of every station, then of all jobs and of each class: visits to the system, and attempts at one.
     fn totals(&self) -> Vec<Totals> {
         let with_times = |(tally, station): (&Totals, &Station<u32>)| Totals {
             seconds: self.now,
@@ -455,6 +458,107 @@ impl Replica for Run<'_> {
     }
 }
 
+/// What a result takes of a replication beside its records.
+pub(super) trait Inside: Observed {
+    /// Returns true if open jobs pile up. Blocking and retries make stability impossible to check beforehand.
+    fn is_growing(&self) -> bool;
+    /// ∫ jobs inside dt: jobs at stations and between retries.
+    fn present_time(&self) -> f64;
+    /// The time in the system of all jobs, of those that are still inside, too.
+    fn accounted_time(&self) -> f64;
+    fn now(&self) -> f64;
+    /// The number of values recorded by a recorder.
+    fn count(&self, recorder: usize) -> u64;
+}
+
+/// [`Inside`] of a replication in another process.
+pub(super) struct State {
+    pub(super) totals: Vec<Totals>,
+    pub(super) counts: Vec<u64>,
+    is_growing: bool,
+    present_time: f64,
+    accounted_time: f64,
+    now: f64,
+}
+
+encoded!(State { totals, counts, is_growing, present_time, accounted_time, now });
+
+impl State {
+    pub(super) fn of(run: &Run<'_>) -> Self {
+        Self {
+            totals: run.totals(),
+            counts: run.counts.clone(),
+            is_growing: run.is_growing(),
+            present_time: run.present_time(),
+            accounted_time: run.accounted_time(),
+            now: run.now,
+        }
+    }
+}
+
+impl Observed for State {
+    fn finished(&self) -> u64 {
+        self.counts[0]
+    }
+
+    fn totals(&self) -> Vec<Totals> {
+        self.totals.clone()
+    }
+}
+
+impl Inside for State {
+    fn is_growing(&self) -> bool {
+        self.is_growing
+    }
+
+    fn present_time(&self) -> f64 {
+        self.present_time
+    }
+
+    fn accounted_time(&self) -> f64 {
+        self.accounted_time
+    }
+
+    fn now(&self) -> f64 {
+        self.now
+    }
+
+    fn count(&self, recorder: usize) -> u64 {
+        self.counts[recorder]
+    }
+}
+
+impl Inside for Run<'_> {
+    fn is_growing(&self) -> bool {
+        let users = |class: &Class| match class.source {
+            Source::Closed { users, .. } => u64::from(users),
+            Source::Open { .. } => 0,
+        };
+        let users: u64 = self.system.classes.iter().map(users).sum();
+        let inside = ((self.jobs.len() - self.free.len()) as u64).saturating_sub(users);
+        inside > GROWING_MIN && inside as f64 > GROWING_SHARE * (self.counts[0] + inside) as f64
+    }
+
+    fn present_time(&self) -> f64 {
+        let thinkers = self.tallies.len()..self.tallies.len() + self.system.classes.len();
+        let inside = self.stations.iter().enumerate().filter(|(index, _)| !thinkers.contains(index));
+        inside.map(|(_, station)| station.present_time(self.now)).sum()
+    }
+
+    fn accounted_time(&self) -> f64 {
+        // Jobs still inside count in the time present but not in the sum of response times.
+        self.response_sum + self.lost_time + self.unfinished_time()
+    }
+
+    fn now(&self) -> f64 {
+        self.now
+    }
+
+    fn count(&self, recorder: usize) -> u64 {
+        self.counts[recorder]
+    }
+}
+
 impl Run<'_> {
     #[cold]
     fn end_section(&mut self) {
@@ -466,26 +570,8 @@ impl Run<'_> {
         self.records.stations.add(self.counts[0], shift, &section);
     }
 
-    /// ∫ jobs inside dt: jobs at stations and between retries.
-    pub(super) fn present_time(&self) -> f64 {
-        let thinkers = self.tallies.len()..self.tallies.len() + self.system.classes.len();
-        let inside = self.stations.iter().enumerate().filter(|(index, _)| !thinkers.contains(index));
-        inside.map(|(_, station)| station.present_time(self.now)).sum()
-    }
-
-    /// Returns true if open jobs pile up. Blocking and retries make stability impossible to check beforehand.
-    pub(super) fn is_growing(&self) -> bool {
-        let users = |class: &Class| match class.source {
-            Source::Closed { users, .. } => u64::from(users),
-            Source::Open { .. } => 0,
-        };
-        let users: u64 = self.system.classes.iter().map(users).sum();
-        let inside = ((self.jobs.len() - self.free.len()) as u64).saturating_sub(users);
-        inside > GROWING_MIN && inside as f64 > GROWING_SHARE * (self.counts[0] + inside) as f64
-    }
-
     /// The time spent so far by jobs still at a station.
-    pub(super) fn unfinished_time(&self) -> f64 {
+    fn unfinished_time(&self) -> f64 {
         let mut idle = vec![false; self.jobs.len()];
         self.free.iter().for_each(|&index| idle[index as usize] = true);
         for class in 0..self.system.classes.len() {

@@ -1,6 +1,7 @@
 //! Finite queues against results of the literature: losses, blocking, retries.
 
 use super::*;
+use crate::simulator::Target;
 use crate::system_file::parse;
 use crate::testing::check;
 
@@ -176,4 +177,66 @@ fn throughputs_of_classes_have_intervals() {
     }
     let half_width = found.throughput_half_width_per_second.unwrap();
     check(found.throughput_per_second, 1.8, 2.0 * half_width / 1.8);
+}
+
+/// The states of all groups after these looks, each group started anew.
+fn states(system: &System, plan: &Plan, looks: &[u64]) -> Vec<Vec<u8>> {
+    let state = |index| {
+        ReplicationGroup::serve(system, plan, index, |group| group.advance(looks, &mut || true).unwrap())
+    };
+    (0..group_count(plan.replications)).map(|index| state(index).unwrap()).collect()
+}
+
+fn lossy() -> System {
+    let station = r#"discipline = "fifo", capacity = 5, demand = { law = "exponential", mean = "1s" }"#;
+    parse(&one_station(station, 0.9)).unwrap()
+}
+
+#[test]
+fn replications_elsewhere_give_the_same_result() {
+    let system = lossy();
+    // More replications than groups: some share their records.
+    for (replications, jobs_max) in [(3, 300_000), (40, 150_000)] {
+        let targets = vec![Target::Mean, Target::P95];
+        let plan = Plan { replications, jobs_max, targets, relative_half_width: 0.01, ..Plan::default() };
+        let here = simulate_system(&system, &plan, &[], &mut |_| true).unwrap();
+        let mut looks_seen = 0;
+        let mut advance = |looks: &[u64]| {
+            looks_seen = looks.len();
+            Some(states(&system, &plan, looks))
+        };
+        let elsewhere = simulate_elsewhere(&system, &plan, &mut advance, &mut |_| true).unwrap();
+        assert_eq!(elsewhere, here);
+        assert!(looks_seen > 1, "a single look tests little");
+    }
+}
+
+#[test]
+fn replications_elsewhere_may_be_interrupted() {
+    let (system, plan) = (lossy(), Plan { replications: 2, relative_half_width: 1e-6, ..Plan::default() });
+    let mut advance = |looks: &[u64]| (looks.len() < 3).then(|| states(&system, &plan, looks));
+    let found = simulate_elsewhere(&system, &plan, &mut advance, &mut |_| true).unwrap();
+    assert!(!found.complete && found.jobs > 65_536, "{} jobs", found.jobs);
+    let none = simulate_elsewhere(&system, &plan, &mut |_| None, &mut |_| true).unwrap();
+    assert_eq!((none.complete, none.jobs), (false, 0));
+}
+
+#[test]
+fn states_that_are_none_are_refused() {
+    let (system, plan) = (lossy(), Plan { replications: 1, jobs_min: 10, jobs_max: 3000, ..Plan::default() });
+    let whole = states(&system, &plan, &[3000]);
+    let refused = |states: Vec<Vec<u8>>| {
+        simulate_elsewhere(&system, &plan, &mut |_| Some(states.clone()), &mut |_| true).is_err()
+    };
+    assert!(!refused(whole.clone()));
+    assert!(refused(vec![]) && refused([&whole[..], &whole[..]].concat()));
+    for length in (0..whole[0].len()).step_by(97) {
+        assert!(refused(vec![whole[0][..length].to_vec()]), "{length} bytes");
+    }
+    // Whatever a byte becomes, nothing panics.
+    for place in (0..whole[0].len()).step_by(53) {
+        let mut changed = whole[0].clone();
+        changed[place] ^= 0xff;
+        refused(vec![changed]);
+    }
 }
