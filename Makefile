@@ -7,7 +7,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo demo-app docs wheel deb test quick peers bench-applications bench-assess bench-server bench-proxy bench-dynamic bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-import bench-studies clean
+.PHONY: demo demo-app docs wheel deb test quick peers bench-applications bench-assess bench-server bench-proxy bench-dynamic bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-scale bench-import bench-studies clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
@@ -113,6 +113,10 @@ bench-studies: $(INSTALLED) peers
 bench-applications: $(INSTALLED) peers
 	benchmarks/applications/peers
 	benchmarks/applications/bench --docs docs $(BENCH)
+
+## bench-scale: what a task on a cluster costs, what a second process gives to simulations and imports, two generators beside one; ten minutes, alone on the machine; BENCH=--quick only tries
+bench-scale: $(DEVELOPED)
+	benchmarks/scale/bench $(BENCH)
 
 ## bench-import: how fast logs of every format are imported, sessions included
 bench-import:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,7 +19,9 @@ import numpy as np
 import pytest
 
 from conftest import run
-from sojourn import __version__, _native
+from films import make_film
+from sojourn import __version__, _native, queueing, systems
+from sojourn.assessment.measurement import Bench, observed
 from sojourn.caching import requests as requests_of_caches
 from sojourn.caching.simulation import simulate
 from sojourn.cluster import dask_cluster
@@ -28,6 +31,14 @@ from sojourn.cluster.tasks import InProcess, Outcome, in_order
 from sojourn.failure import CouldNotRun
 from sojourn.loading import folder
 from sojourn.loading.fleet import Fleet
+from sojourn.loading.record import RequestsRecord
+from sojourn.loading.run import run_replay
+from sojourn.machine.cores import Cores
+from sojourn.planning import replications
+from sojourn.systems import Launch
+from sojourn.workload import site
+from sojourn.workload.log import LogOptions, import_log
+from streaming_server import streaming
 from test_commands import serving
 
 assert requests_of_caches, "it tells pickle how requests travel"
@@ -111,6 +122,90 @@ def test_load_is_generated_by_workers_as_one(cluster: DaskCluster, tmp_path: Pat
         assert abs(machine.clock_offset_seconds) <= machine.round_trip_seconds / 2 + 1e-3
 
 
+def test_the_sessions_of_a_log_are_each_replayed_once(cluster: DaskCluster, tmp_path: Path) -> None:
+    line = '10.0.0.{client} - - [10/Oct/2000:13:55:{second:02} +0000] "GET /{page} HTTP/1.0" 200 5\n'
+    (tmp_path / "log").write_text(
+        "".join(line.format(client=n % 40, second=n % 20, page=n % 3) for n in sorted(range(200), key=lambda n: n % 20))
+    )
+    trace, _ = import_log(str(tmp_path / "log"), LogOptions(), 1, lambda done, total: None)
+    trace.save(str(tmp_path / "trace"))
+    site.build(tmp_path / "site", site.documents_of(trace), 10**8, lambda *_: None)
+    words = ["--scale", "20", "--think-scale", "0.05"]
+    with serving(tmp_path / "site") as (address, _):
+        shared = Fleet(cluster, "replay", [3, 1]).run([str(tmp_path / "trace"), f"http://{address}", *words])
+        alone = run_replay([str(tmp_path / "trace"), f"http://{address}", *words])
+    assert shared.requests == alone.requests == 200
+    parts = [machine.requests or 0 for machine in shared.of_requests.machines]
+    assert sum(parts) == 200
+    assert parts[0] > parts[1] > 20
+    (step,) = shared.of_requests.steps
+    (expected,) = alone.of_requests.steps
+    assert step.offered_requests_per_second == pytest.approx(expected.offered_requests_per_second)
+
+
+@pytest.mark.slow
+def test_films_are_played_by_viewers_of_several_machines(cluster: DaskCluster, tmp_path: Path) -> None:
+    film = make_film(tmp_path)
+    with streaming(tmp_path) as server:
+        words = [server.url(film.name), "--clients", "6", "--ramp", "60/s", "--duration", "2s"]
+        result = Fleet(cluster).run([*words, "--prebuffer", "500ms"])
+    record = result.of_streams
+    assert result.complete
+    assert record.streaming.streams.started >= 6
+    assert [machine.streams for machine in record.machines] == [3, 3]
+    (step,) = record.steps
+    assert step.clients == 6
+    assert step.streams_playing_mean == pytest.approx(6, rel=0.2)
+    packets, rates = record.streaming.packets, record.streaming.bit_rate
+    assert packets is not None
+    assert packets.received > 0
+    assert record.behind_seconds.count == len(result.latencies["behind"]) > 0
+    assert rates is None or rates.min_bits_per_second <= rates.p50_bits_per_second <= rates.max_bits_per_second
+    assert result.timeline["streams_playing"].max() == 6
+
+
+@pytest.mark.slow
+def test_a_rising_load_by_machines_is_observed_from_here(cluster: DaskCluster, tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "log").write_text(
+        "".join(f'10.0.0.{n} - - [10/Oct/2000:13:55:{n:02} +0000] "GET / HTTP/1.0" 200 5\n' for n in range(50))
+    )
+    trace, _ = import_log(str(tmp_path / "log"), LogOptions(), 1, lambda done, total: None)
+    trace.save(str(tmp_path / "trace"))
+    site.build(tmp_path / "site", site.documents_of(trace), 10**8, lambda *_: None)
+    launch = Launch(tmp_path / "site", tmp_path, None, "amped")
+    with systems.find("sojourn").start(launch) as server:
+        bench = Bench(server, Cores(None, None), 1, fleet=Fleet(cluster))
+        found = bench.rising_load(
+            tmp_path / "trace", [100, 200], ["--step", "1s", "--settle", "200ms", "--embed"], None
+        )
+    assert [machine.host for machine in found.machines][-1] == "this machine"
+    assert [step.offered_requests_per_second for step in found.steps] == [pytest.approx(100), pytest.approx(200)]
+    for step in found.steps:
+        assert step.server is not None
+        assert observed(step, "cpu_seconds_per_request") is not None
+    assert found.histograms
+
+
+def test_replications_on_workers_give_the_same_figures(cluster: DaskCluster) -> None:
+    system = queueing.System(Path("studies/systems/web-server.toml").read_text())
+    seen: list[int] = []
+    spread = replications.simulate(
+        system,
+        cluster,
+        half_width=0.02,
+        jobs_max=400_000,
+        seed=3,
+        targets=["mean", "p95"],
+        replications=5,
+        progress=lambda jobs, *_: seen.append(jobs),
+    )
+    alone = queueing.simulate(system, half_width=0.02, jobs_max=400_000, seed=3, target=["mean", "p95"], replications=5)
+    assert spread == alone
+    assert seen[-1] == spread["jobs"]
+    assert seen == sorted(seen)
+
+
 def test_a_load_that_the_engine_refuses_is_an_error(cluster: DaskCluster) -> None:
     with pytest.raises(CouldNotRun, match="nonsense"):
         Fleet(cluster).run(["http://127.0.0.1:1/", "--clients", "4", "--nonsense", "1"])
@@ -131,6 +226,12 @@ def test_a_machine_that_dies_is_named_and_the_rest_kept(cluster: DaskCluster, tm
     assert mortal.name in (result.record.stopped_because or "")
     assert result.is_whole_without_lost
     assert result.requests > 100
+    # Its engine stops and leaves what it has measured.
+    because = next(each.failed_because for each in result.of_requests.machines if each.host == mortal.name)
+    left = Path((because or "").rpartition(" ")[2]) / "result.json"
+    kept = RequestsRecord.model_validate_json(left.read_text())
+    assert (kept.complete, kept.requests > 10) == (False, True)
+    shutil.rmtree(left.parent)
 
 
 def test_a_task_whose_worker_dies_runs_again(cluster: DaskCluster, tmp_path: Path) -> None:

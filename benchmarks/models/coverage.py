@@ -3,9 +3,10 @@
     python -m benchmarks.models.coverage --docs docs
 
 True values come from closed forms and the programs in `oracles/`, which share no code with the simulator. Every run is
-saved when it ends, and the same command continues where the last one stopped (`--minutes` ends it early). A case whose
-seeds are not complete keeps its rows of the page, with the commit that they were measured at. A figure passes unless
-chance can hardly explain that fewer than 90 % of the intervals of converged runs cover.
+saved when it ends, and the same command continues where the last one stopped (`--minutes` ends it early; with
+`--cluster` the seeds run on a cluster, with the same figures). A case whose seeds are not complete keeps its rows of
+the page, with the commit that they were measured at. A figure passes unless chance can hardly explain that fewer than
+90 % of the intervals of converged runs cover.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
 from functools import partial
@@ -30,6 +32,10 @@ from benchmarks import machine
 from benchmarks.models import fits
 from benchmarks.models.oracles import PERCENTILES, birth_death, lattice, tagged_job
 from sojourn import queueing
+from sojourn.cluster import dask_cluster
+from sojourn.cluster import target as clusters
+from sojourn.cluster.dask_cluster import DaskCluster
+from sojourn.cluster.tasks import in_order
 from sojourn.text import format
 
 SEEDS = 200
@@ -124,12 +130,27 @@ def cases() -> Iterator[Case]:
     )
 
 
-def measure(case: Case, seeds: range, threads: int) -> Iterator[Run]:
-    """Simulates the cases with every seed."""
+def measure(case: Case, seeds: range, cluster: DaskCluster | None) -> Iterator[Run]:
+    """Simulates the case with every seed, on this machine's cores or on a cluster."""
     revision = machine.last_change(SIMULATOR)
-    with ThreadPoolExecutor(threads) as pool:
-        for seed, result in zip(seeds, pool.map(case.run, seeds), strict=True):
-            yield Run(case.name, seed, revision, result["jobs"], dict(_figures(result)))
+    if cluster is not None:
+        # Workers know the function by the module's name, which is another where it runs as a program.
+        from benchmarks.models import coverage
+
+        yield from in_order(cluster.each(coverage.run_of, ((case.name, seed, revision) for seed in seeds)))
+        return
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        yield from pool.map(lambda seed: _run(case, seed, revision), seeds)
+
+
+def run_of(name: str, seed: int, revision: str) -> Run:
+    """Simulates the case of that name with a seed."""
+    return _run(next(case for case in cases() if case.name == name), seed, revision)
+
+
+def _run(case: Case, seed: int, revision: str) -> Run:
+    result = case.run(seed)
+    return Run(case.name, seed, revision, result["jobs"], dict(_figures(result)))
 
 
 def rows(case: Case, runs: list[Run]) -> list[Row]:
@@ -257,14 +278,23 @@ def _main(
     minutes: Annotated[float, typer.Option(help="Stop after so long; the same command goes on.")] = math.inf,
     anew: Annotated[bool, typer.Option(help="Forget the runs that were kept.")] = False,
     docs: Annotated[Path | None, typer.Option(help="Put the page here.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Where to simulate, as --cluster of sojourn says it.")] = None,
 ) -> None:
     """Measure the coverage of the simulator's 95 % intervals, 5 % asked for."""
+    with ExitStack() as stack:
+        workers = None if cluster is None else stack.enter_context(dask_cluster.opened(clusters.parse(cluster)))
+        _measure_all(only, seeds, minutes, anew, docs, workers)
+
+
+def _measure_all(
+    only: str, seeds: int, minutes: float, anew: bool, docs: Path | None, cluster: DaskCluster | None
+) -> None:
     until = time.monotonic() + 60 * minutes
     FILE.parent.mkdir(parents=True, exist_ok=True)
     if anew:
         FILE.unlink(missing_ok=True)
     chosen = [case for case in cases() if fnmatch(case.name, only)]
-    threads = os.cpu_count() or 1
+    threads = cluster.threads if cluster is not None else os.cpu_count() or 1
     missing = 0
     for case in chosen:
         done = max((run.seed for run in read() if run.case == case.name), default=0)
@@ -272,7 +302,7 @@ def _main(
             if time.monotonic() > until:
                 missing += seeds + 1 - first
                 break
-            for run in measure(case, range(first, min(first + 4 * threads, seeds + 1)), threads):
+            for run in measure(case, range(first, min(first + 4 * threads, seeds + 1)), cluster):
                 with FILE.open("a") as file:
                     file.write(json.dumps(asdict(run)) + "\n")
         print(case.name, flush=True)

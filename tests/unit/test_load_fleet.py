@@ -9,10 +9,11 @@ import pytest
 
 from load_runs import simulated_run
 from sojourn import _native
+from sojourn.engine.progress import StreamsAdvance, together
 from sojourn.failure import CouldNotRun
-from sojourn.loading.fleet import apportioned, files_of, machines_of, shares
+from sojourn.loading.fleet import OF_THIS_MACHINE, apportioned, files_of, machines_of, shares
 from sojourn.loading.merging import Part, merge
-from sojourn.loading.run import option
+from sojourn.loading.run import option, without_options
 
 
 @pytest.mark.parametrize(("total", "weights"), [(10, [1, 1, 1]), (7, [3, 1]), (1000, [0.1, 5, 2.2])])
@@ -29,6 +30,25 @@ def test_each_machine_has_its_share_and_its_seed() -> None:
     assert [option(part, "--rate") for part in parts] == ["750", "250"]
     assert [option(part, "--seed") for part in parts] == ["7", "8"]
     assert all(part[:3] == ["http://x/", "--duration", "1s"] for part in parts)
+
+
+def test_sessions_of_a_log_are_shared_in_parts_that_make_the_whole() -> None:
+    machines = machines_of(["a", "b", "c"], [2, 1, 1])
+    parts = shares(["day.trace", "http://x/", "--scale", "2"], machines)
+    assert [option(part, "--part") for part in parts] == ["0.0..0.5", "0.5..0.75", "0.75..1.0"]
+    assert all(option(part, "--scale") == "2" for part in parts)
+
+
+def test_viewers_are_shared_and_start_as_fast_together_as_alone() -> None:
+    parts = shares(["rtsp://x/film.mp4", "--clients", "30", "--ramp", "60/s"], machines_of(["a", "b"], [2, 1]))
+    assert [(option(part, "--clients"), option(part, "--ramp")) for part in parts] == [("20", "40"), ("10", "20")]
+    with pytest.raises(CouldNotRun, match="1 clients"):
+        shares(["rtsp://x/film.mp4"], machines_of(["a", "b"], None))
+
+
+def test_options_that_name_a_core_here_are_not_sent() -> None:
+    words = ["http://x/", "--core", "1", "--rate", "5", "--observe-pid=7", "--observe-core", "0"]
+    assert without_options(words, OF_THIS_MACHINE) == ["http://x/", "--rate", "5"]
 
 
 @pytest.mark.parametrize(("names", "weights", "said"), [([], None, "0 workers"), (["a", "b"], [1.0], "1 shares for 2")])
@@ -71,6 +91,30 @@ def test_a_machine_that_died_is_named_and_the_others_are_kept() -> None:
     assert [machine.requests for machine in whole.of_requests.machines] == [run.requests, None]
     with pytest.raises(CouldNotRun, match="two"):
         merge([Part("two", 1.0, None, "killed")])
+
+
+def test_the_progress_of_machines_is_one() -> None:
+    lines = [
+        StreamsAdvance.model_validate(
+            {
+                "progress": progress,
+                "streams_started": 5,
+                "streams_playing": playing,
+                "streams_conforming": 1,
+                "streams_refused": 0,
+                "streams_timed_out": 0,
+                "streams_failed": 2,
+                "bits_per_second": 1e6,
+                "behind_seconds": {"count": 1, "p99": late},
+                "generator_cpu_fraction": busy,
+            }
+        )
+        for progress, playing, late, busy in ((0.5, 3, 0.2, 0.1), (0.4, 4, 0.1, 0.3))
+    ]
+    found = together(lines)
+    assert isinstance(found, StreamsAdvance)
+    assert (found.progress, found.streams_playing, found.streams_failed) == (0.4, 7, 4)
+    assert (found.behind_seconds.p99, found.generator_cpu_fraction, found.bits_per_second) == (0.2, 0.3, 2e6)
 
 
 def test_one_limited_machine_marks_the_whole() -> None:

@@ -1,5 +1,6 @@
 //! `sojourn-engine replay`: the sessions of a trace, as logged or at rising rates.
 
+mod part;
 mod read_ahead;
 mod stored;
 
@@ -14,11 +15,13 @@ use sojourn_load::{
 use sojourn_measure::Nanos;
 use sojourn_workload::{
     arrivals::{Staircase, positive},
-    trace_file::{Head, Index, IndexedTrace},
+    trace::Request,
+    trace_file::{Index, IndexedTrace},
 };
 
 use crate::load::generator::GeneratorOptions;
 use crate::load::result::FigureSet;
+use part::Part;
 use stored::Stored;
 
 /// Replay the sessions of a log or trace, as logged or at rising rates.
@@ -62,6 +65,10 @@ pub struct Options {
     /// Offer these request rates one after another, in rising order.
     #[arg(long, value_name = "R1,R2,...", value_delimiter = ',')]
     rate: Vec<f64>,
+    /// Replay only this part of the sessions, such as 0..0.5, spread evenly over the trace: generators with parts that make
+    /// the whole share a replay.
+    #[arg(long, value_name = "FROM..TO", default_value = "0..1", value_parser = part::parse, conflicts_with = "rate")]
+    part: Part,
     /// How long each rate is held.
     #[arg(long, default_value = "4s", value_parser = duration::parse, conflicts_with = "scale")]
     step: Nanos,
@@ -146,13 +153,13 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let (schedule, (arrivals, reading)) = match options.scale {
         Some(scale) => {
             positive("scale factor", scale)?;
-            let schedule = options.replay_schedule(head, options.last_due(&mut trace, scale)?)?;
-            (schedule, read_ahead::as_logged(trace.into_parts(), scale)?)
+            let schedule = options.replay_schedule(&mut trace, scale)?;
+            (schedule, read_ahead::as_logged(trace.into_parts(), scale, options.part.clone())?)
         }
         None => {
             let schedule = options.staircase_schedule()?;
             let mut index = Index::new(options.think_scale);
-            trace.scan(|place, _, duration_ns| index.session(place, duration_ns))?;
+            trace.scan(|place, _, requests| index.session(place, duration_ns(requests)))?;
             let (file, ..) = trace.into_parts();
             let templates = IndexedTrace::new(file, head, index);
             let arrivals = options.staircase().arrivals_of(templates)?;
@@ -189,6 +196,11 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             ExitCode::from(1)
         }
     })
+}
+
+/// From the first request of a session to the last.
+fn duration_ns(requests: &[Request]) -> u64 {
+    requests.last().map_or(0, |request| request.offset_ns)
 }
 
 /// Parses a field value, or where to take it from.
@@ -230,18 +242,17 @@ impl Options {
         })
     }
 
-    /// When the last request is due in a replay as logged.
-    fn last_due(&self, trace: &mut Stored, scale: f64) -> anyhow::Result<Nanos> {
-        let mut last = Nanos::ZERO;
-        trace.scan(|_, start_ns, duration_ns| {
-            let due = start_ns as f64 / scale + duration_ns as f64 * self.think_scale;
-            last = last.max(Nanos(due as u64));
+    /// One step from the end of the settle part to the last request, or for as long as requested. All parts of a trace have
+    /// the same step.
+    fn replay_schedule(&self, trace: &mut Stored, scale: f64) -> anyhow::Result<Schedule> {
+        let (mut span, mut count, mut session) = (Nanos::ZERO, 0, 0);
+        trace.scan(|_, start_ns, requests| {
+            let due = start_ns as f64 / scale + duration_ns(requests) as f64 * self.think_scale;
+            span = span.max(Nanos(due as u64));
+            count += if self.part.has(session) { requests.len() } else { 0 };
+            session += 1;
         })?;
-        Ok(last)
-    }
-
-    /// One step from the end of the settle part to the last request, or for as long as requested.
-    fn replay_schedule(&self, head: Head, span: Nanos) -> anyhow::Result<Schedule> {
+        ensure!(count > 0, "this part of the trace contains no session: it has {session}");
         let settle = self.settle.unwrap_or(Nanos::ZERO);
         let measured = self.duration.unwrap_or(span + REPLAY_MARGIN - settle);
         ensure!(
@@ -249,7 +260,7 @@ impl Options {
             "--settle leaves nothing to measure of a replay of {:.1} s",
             span.seconds()
         );
-        let rate = (span > Nanos::ZERO).then(|| f64::from(head.requests) / span.seconds());
+        let rate = (span > Nanos::ZERO).then(|| count as f64 / span.seconds());
         Ok(Schedule::single(settle, measured, rate))
     }
 

@@ -7,12 +7,13 @@ generator alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from sojourn import engine
 from sojourn.failure import CouldNotRun
+from sojourn.loading.fleet import Fleet
 from sojourn.loading.probed import attached
 from sojourn.loading.record import RequestsRecord, Step
 from sojourn.machine.cores import Cores
@@ -52,6 +53,8 @@ class Bench:
     """Receives the probe's recording of a rising load; None disables the probe."""
     link: tuple[str, ...] = ()
     """Options of `sojourn link`: the generator is then behind that link."""
+    fleet: Fleet | None = None
+    """The machines that generate the rising load, with this one, which observes the server; this one alone if none."""
 
     def closed_loop(
         self,
@@ -72,10 +75,11 @@ class Bench:
     ) -> RequestsRecord:
         """Runs `sojourn-engine replay --rate`: sessions of the trace at rising request rates."""
         levels = ",".join(f"{rate:.6g}" for rate in rates)
-        words = ["replay", str(trace), self.server.url, "--rate", levels, *options]
+        url = self.server.url if self.fleet is None else self.fleet.url(self.server.url)
+        words = ["replay", str(trace), url, "--rate", levels, *options]
         # If the server has ended, the run notices and reports it.
         if self.recorded is None or not self.server.pids or self.server.has_died:
-            return self._run(words, progress)
+            return self._run(words, progress, self.fleet)
         watched = Watched(
             self.server.pids,
             urlsplit(self.server.url).port,
@@ -86,13 +90,13 @@ class Bench:
         with Companion(watched) as companion:
             assert companion.recording is not None
             try:
-                result = self._run(words, progress)
+                result = self._run(words, progress, self.fleet)
             finally:
                 # Also after an interrupted run.
                 self.recorded(companion.recording)
         return attached(result, companion.recording, cores=companion.cores)
 
-    def _run(self, options: list[str], progress: engine.Progress | None) -> RequestsRecord:
+    def _run(self, options: list[str], progress: engine.Progress | None, fleet: Fleet | None = None) -> RequestsRecord:
         options += ["--seed", str(self.seed)]
         if self.cores.generator is not None:
             options += ["--core", str(self.cores.generator)]
@@ -104,7 +108,11 @@ class Bench:
         if self.link:
             options = ["link", *self.link, "--", str(engine.path()), *options]
         try:
-            result = engine.run(options, RequestsRecord, progress)
+            if fleet is None:
+                result = engine.run(options, RequestsRecord, progress)
+            else:
+                generated = replace(fleet, tool="replay", observes=True).run(options[1:], progress)
+                result = RequestsRecord.model_validate(generated.embedded())
         except CouldNotRun as error:
             if self.server.has_died:
                 raise ServerStopped(f"the server ended by itself: {error.what}", None) from error

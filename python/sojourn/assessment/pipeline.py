@@ -38,12 +38,14 @@ from sojourn.assessment.verification.assessed import Assessed, capacity, process
 from sojourn.assessment.verification.execution import NO_MODEL, unpredicted, verify
 from sojourn.engine.progress import ProgressLine, RequestsAdvance
 from sojourn.failure import CouldNotRun
+from sojourn.loading.fleet import LOOPBACK, Fleet
 from sojourn.loading.record import Saturation
 from sojourn.machine import cores, disturbance, environment
 from sojourn.machine.confinement import Confinement
 from sojourn.queueing import system_file
 from sojourn.results.run_folder import RunFolder
 from sojourn.systems import Launch, Running
+from sojourn.systems.server import EVERYWHERE
 from sojourn.text import format
 from sojourn.workload import site
 from sojourn.workload.coverage import Coverage, coverage
@@ -56,13 +58,19 @@ RESPONSE_HEAD_BYTES = 250
 """The approximate size of a response head on the network."""
 
 
-def assess(request: Request, folder: RunFolder, stages: Stages) -> Summary:
+def assess(request: Request, folder: RunFolder, stages: Stages, fleet: Fleet | None = None) -> Summary:
     """Runs all stages and returns the summary, complete or not, after writing it to the folder.
+
+    Args:
+        request: what is assessed.
+        folder: where everything is written.
+        stages: shows the progress.
+        fleet: the machines that generate the rising load, with this one; this one alone if not given.
 
     Raises:
         CouldNotRun: before anything was measured; later failures come back in the summary.
     """
-    assessment = _Assessment(request, folder, stages)
+    assessment = _Assessment(request, folder, stages, fleet)
     try:
         assessment.run()
     except (Interrupted, KeyboardInterrupt):
@@ -83,8 +91,9 @@ def assess(request: Request, folder: RunFolder, stages: Stages) -> Summary:
 class _Assessment:
     """The state of an assessment, which grows from stage to stage."""
 
-    def __init__(self, request: Request, folder: RunFolder, stages: Stages) -> None:
+    def __init__(self, request: Request, folder: RunFolder, stages: Stages, fleet: Fleet | None) -> None:
         self.request = request
+        self.fleet = fleet
         self.folder = folder
         self.stages = stages
         self.cores = cores.plan()
@@ -131,7 +140,8 @@ class _Assessment:
             root = self._build_site(trace, work)
             server = cleanup.enter_context(self._start_server(root, work))
             cleanup.enter_context(cores.keep_off_server_core(self.cores))
-            bench = Bench(server, self.cores, self.request.seed, self.climbs.recorded if self.request.probe else None)
+            recorded = self.climbs.recorded if self.request.probe else None
+            bench = Bench(server, self.cores, self.request.seed, recorded, fleet=self.fleet)
             self._measure_demand(bench)
             self._climb(bench, trace, trace_file)
             server.stop()
@@ -226,12 +236,14 @@ class _Assessment:
     def _launch(self, root: Path, work: Path) -> Launch:
         processors = self.request.processors
         confinement = None if processors is None else Confinement(root, processors=processors, drop_pages="none")
+        is_near = self.fleet is None or self.fleet.address == LOOPBACK
         return Launch(
             root,
             work,
             self.cores.server,
             self.request.architecture,
             confinement=confinement,
+            address=LOOPBACK if is_near else EVERYWHERE,
             upstream_core=self.cores.generator,
         )
 

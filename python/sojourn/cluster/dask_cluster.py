@@ -33,6 +33,8 @@ T = TypeVar("T")
 LOAD = "load"
 """The resource of a worker that generates load: one unit, so that no two loads share a worker."""
 CONNECT_SECONDS_MAX = 20.0
+ANSWER_SECONDS_MAX = 5.0
+"""How long a scheduler tries to reach a worker."""
 RECONNECT_SECONDS_MAX = 60.0
 """How long a lost scheduler may take to come back."""
 START_SECONDS_MAX = 120.0
@@ -48,6 +50,7 @@ LOSSES_MAX = 5
 RESULT_SECONDS_MAX = 60.0
 """How long the result of a load may take on its way."""
 _DIGITS = 9
+_TALKATIVE = ("distributed", "distributed.worker", "distributed.nanny", "distributed.scheduler", "tornado", "asyncio")
 LOOK_SECONDS = 2.0
 """How old the known number of threads may be."""
 _INSTALL = "pip install 'sojourn[cluster]'"
@@ -65,12 +68,23 @@ def opened(target: Target, told: Callable[[str], object] = lambda text: None) ->
         CouldNotRun: Dask is not installed, the cluster cannot be started or reached, or a worker has another version.
     """
     try:
+        import dask
         import distributed
     except ImportError:
         raise CouldNotRun("--cluster needs Dask, which is not installed", _INSTALL) from None
-    for name in ("distributed", "distributed.worker", "distributed.nanny", "distributed.scheduler", "tornado"):
+    # What is lost is said by the command, once.
+    for name in (
+        "distributed",
+        "distributed.worker",
+        "distributed.nanny",
+        "distributed.scheduler",
+        "tornado",
+        "asyncio",
+    ):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with ExitStack() as stack:
+        # A worker that has died is asked no longer than this: the others are not asked meanwhile.
+        stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": f"{ANSWER_SECONDS_MAX:g} s"}))
         try:
             started = _started(target, stack)
             options: dict[str, Any] = {"timeout": RECONNECT_SECONDS_MAX, "set_as_default": False}

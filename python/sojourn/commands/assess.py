@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ import typer
 from sojourn import interrupts, systems
 from sojourn.assessment.choices import ALL_CHANGES, CHANGE_NAMES, EffortName, chosen_changes
 from sojourn.commands.application_options import ApplicationOptions, with_application_options
+from sojourn.commands.cluster_option import ClusterOption, with_cluster_option
 from sojourn.commands.formats import Format, FormatOption, data, print_json, print_where, talk
 from sojourn.commands.help import Command, FurtherOption
 from sojourn.commands.log_options import as_one, with_log_options
@@ -27,7 +29,7 @@ _VERIFY = "--verify"
 
 
 def register(app: typer.Typer) -> None:
-    app.command("assess", cls=WithVerify)(with_application_options(with_log_options(_assess)))
+    app.command("assess", cls=WithVerify)(with_cluster_option(with_application_options(with_log_options(_assess))))
 
 
 def _assess(
@@ -96,6 +98,7 @@ def _assess(
     *,
     log_options: LogOptions,
     application: ApplicationOptions,
+    cluster: ClusterOption,
 ) -> None:
     """Find out how much traffic a site can take on this machine, what its bottleneck is, and what to change.
 
@@ -108,10 +111,17 @@ def _assess(
     With --target, the command assesses a deployed application: it sends the log's own requests, grouped by endpoint,
     at rising load and watches each --tier. The answer names the tier that is the bottleneck, and the reason.
 
+    With --cluster, the cluster's load workers generate the rising load with this machine, which watches the server.
+
     Examples: sojourn assess access.log.gz --access-line 100Mbit/s --target-p95 200ms
 
     sojourn assess access.log --target http://127.0.0.1:8000 --tier app=port:8000 --tier db=port:5432
     """
+    if cluster.target is not None and (not logs or application.target is not None or verify is not None):
+        raise CouldNotRun(
+            "--cluster generates the rising load of a site: not that of an application, nor of --verify",
+            "leave out --cluster",
+        )
     if not logs:
         if application.scenario is None:
             raise CouldNotRun(
@@ -128,6 +138,7 @@ def _assess(
     with interrupts.importing():
         from sojourn.assessment.pipeline import assess
         from sojourn.assessment.request import EFFORTS, Request
+        from sojourn.loading.fleet import Fleet
         from sojourn.report.assessment.terminal import print_summary
 
     if cpu_limit is not None and verify is not None:
@@ -152,8 +163,11 @@ def _assess(
     )
     require_log(log, log_options.also)
     folder = RunFolder.create(output or _default_output(log))
-    with Stages(talk, quiet=output_format is Format.json) as stages:
-        summary = assess(request, folder, stages)
+    quiet = output_format is Format.json
+    with ExitStack() as stack:
+        fleet = None if cluster.target is None else Fleet(stack.enter_context(cluster.opened(quiet=quiet)))
+        stages = stack.enter_context(Stages(talk, quiet=quiet))
+        summary = assess(request, folder, stages, fleet)
         if not summary.complete:
             # The answer must be printed, however often you type Ctrl-C.
             interrupts.ignore_from_now_on()

@@ -19,7 +19,7 @@ import typer
 from sojourn import engine, interrupts
 from sojourn.commands.help import Command, definition, options_text
 from sojourn.commands.run_options import RunOptions
-from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.failure import EXIT_RAN_WITH_FAILURES
 from sojourn.text import quantity
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def runners(tool: Tool, wanted: RunOptions) -> Iterator[Callable[[Sequence[str]]
 
     A cluster is open while the block lasts.
     """
-    from sojourn.loading.run import local, plays_streams
+    from sojourn.loading.run import local
 
     with ExitStack() as stack:
         made = local(tool)
@@ -62,8 +62,6 @@ def runners(tool: Tool, wanted: RunOptions) -> Iterator[Callable[[Sequence[str]]
             made = Fleet(cluster, tool, wanted.weights).run
 
         def runner(words: Sequence[str]) -> Runner:
-            if wanted.cluster.target is not None and plays_streams(words):
-                raise CouldNotRun("films can be played from one machine only", "leave out --cluster")
             if not wanted.wants_probe:
                 return made
             from sojourn.loading.probed import probed, watched_by

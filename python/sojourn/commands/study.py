@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sojourn import interrupts
+from sojourn.commands.cluster_option import PANEL as CLUSTER
 from sojourn.commands.cluster_option import ClusterOption, with_cluster_option
 from sojourn.commands.formats import Format, FormatOption, data, print_json, print_where, talk
 from sojourn.commands.help import FurtherOption
@@ -20,6 +21,7 @@ from sojourn.text import quantity
 
 if TYPE_CHECKING:
     from sojourn.cluster.tasks import Tasks
+    from sojourn.loading.fleet import Fleet
     from sojourn.study.document import Study
     from sojourn.study.findings import Findings
 
@@ -59,6 +61,12 @@ def _study(
     log: Annotated[
         Path | None, typer.Option(help="The access log of studies that replay one [default: the example log].")
     ] = None,
+    load_on_cluster: Annotated[
+        bool,
+        FurtherOption(
+            "--load-on-cluster", help="Let the cluster's workers generate the loads.", rich_help_panel=CLUSTER
+        ),
+    ] = False,
     output_format: FormatOption = Format.text,
     *,
     cluster: ClusterOption,
@@ -70,8 +78,8 @@ def _study(
     end of --budget, run the same command to resume. With a budget, findings that the planned repetitions leave open
     are repeated until they are decided. The files in `studies/` are examples.
 
-    With --cluster, points that a model solves are solved on a cluster; points that load a server are always measured
-    here, one at a time.
+    With --cluster, points that a model solves are solved on a cluster. Servers run here, one at a time; with
+    --load-on-cluster, workers with the resource load=1 generate their loads.
 
     Examples: sojourn study flash/single-file --quick
 
@@ -95,14 +103,25 @@ def _study(
         raise CouldNotRun("--output is the folder of one study", "without it they go below runs/study")
     files = [path for path, _ in catalogue.studies()] if every else [catalogue.find(str(target))]
     quiet = output_format is Format.json
+    if load_on_cluster and cluster.target is None:
+        raise CouldNotRun("--load-on-cluster needs a cluster", "add --cluster")
     with cluster.tasks(quiet=quiet) as tasks:
-        asked = _Asked(quick, budget, repetitions, output, work_dir, log, quiet, tasks)
+        fleet = _fleet(tasks) if load_on_cluster else None
+        asked = _Asked(quick, budget, repetitions, output, work_dir, log, quiet, tasks, fleet)
         parts = [asked.part_of(file) for file in files]
         if every and budget is not None:
             began = time.monotonic()
             _run_all(_shared_out(parts, asked, budget), asked, began + quantity.seconds(budget))
         else:
             _run_all(parts, asked)
+
+
+def _fleet(tasks: Tasks) -> Fleet:
+    from sojourn.cluster.dask_cluster import DaskCluster
+    from sojourn.loading.fleet import Fleet
+
+    assert isinstance(tasks, DaskCluster)
+    return Fleet(tasks)
 
 
 def _listed(study: Study) -> dict[str, object]:
@@ -124,6 +143,8 @@ class _Asked:
     log: Path | None
     quiet: bool
     tasks: Tasks
+    fleet: Fleet | None
+    """The machines that generate loads; this one if there are none."""
 
     def part_of(self, file: Path) -> _Part:
         """The part of the study in a file that is to be measured."""
@@ -284,7 +305,7 @@ def _run(part: _Part, asked: _Asked, *, may_repeat: bool, looks: int | None = No
     folder = StudyFolder.begin(path, study, part.text)
     folder.add_environment(environment.describe())
     with closing(folder), Stages(talk, quiet=asked.quiet) as stages, work_folder(asked.work_dir, path) as work:
-        measure = kinds.measure(study, part.file, folder, work)
+        measure = kinds.measure(study, part.file, folder, work, asked.fleet)
         left = sum(not folder.has(point) for point in in_order(study))
         if not asked.quiet:
             takes = format.duration(runner.estimate_seconds(study, left))

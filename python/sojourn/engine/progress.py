@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,8 +15,6 @@ class Advance(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     progress: float
-    host: str | None = None
-    """The machine that reports, if several generate the load."""
     probe: Mapping[str, float] = Field(default_factory=dict)
     """A probed server's usage in the last second, by counter."""
 
@@ -30,6 +28,40 @@ class StreamsAdvance(StreamProgress, Advance):
 
 
 ProgressLine = Advance | RequestsAdvance | StreamsAdvance
+
+
+_SUMS_OF_REQUESTS = ("requests_per_second", "errors_per_second", "in_flight")
+_SUMS_OF_STREAMS = (
+    "streams_started",
+    "streams_playing",
+    "streams_conforming",
+    "streams_refused",
+    "streams_timed_out",
+    "streams_failed",
+    "bits_per_second",
+)
+_TIMES = ("p50", "p90", "p95", "p99", "p999", "max")
+
+
+def together(machines: Sequence[ProgressLine]) -> ProgressLine:
+    """Combines several machines: adds counts, and takes the worst machine's percentiles, which do not add up."""
+    first = machines[0]
+    same = [each for each in machines if isinstance(each, RequestsAdvance | StreamsAdvance)]
+    if not isinstance(first, RequestsAdvance | StreamsAdvance):
+        return first
+    added: Sequence[str] = _SUMS_OF_REQUESTS
+    times = "time_to_first_byte_intended_seconds"
+    if isinstance(first, StreamsAdvance):
+        added, times = _SUMS_OF_STREAMS, "behind_seconds"
+    worst = {name: max(getattr(getattr(each, times), name) or 0.0 for each in same) for name in _TIMES}
+    return first.model_copy(
+        update={
+            **{name: sum(getattr(each, name) for each in same) for name in added},
+            times: getattr(first, times).model_copy(update=worst),
+            "progress": min(each.progress for each in same),
+            "generator_cpu_fraction": max(each.generator_cpu_fraction for each in same),
+        }
+    )
 
 
 def parse(line: str) -> ProgressLine:

@@ -1084,4 +1084,6 @@ class StreamRecord(Record):
     """With HLS: from the request for a segment until it was complete."""
     startup_time_seconds: Summary | None = None
     """With HLS: from connecting until the player showed something."""
+    stream_bits_per_second: list[float] | None = None
+    """The bit rate of each stream that played for at least two seconds, in the order in which they ended."""
     timeline: StreamTimeline | None = None

@@ -67,7 +67,7 @@ def figures(records: Sequence[Part], histograms: Histograms) -> dict[str, object
         },
         "censored": _censored(records, counts),
         "duration_seconds": max(record.duration_seconds for record in records),
-        **{key: total(records, key) for key in _RATES},
+        **{key: _rate(records, key) for key in _RATES},
         **{f"{tag}_seconds": summary(histograms[tag]) for tag in _LATENCIES if tag in histograms},
         "receive_lag_seconds": _receive_lag(records, histograms),
         "by_status": _by_status(histograms),
@@ -80,6 +80,24 @@ def figures(records: Sequence[Part], histograms: Histograms) -> dict[str, object
 def total(parts: Sequence[Record], key: str) -> float:
     """The sum over the machines."""
     return sum(getattr(part, key) or 0 for part in parts)
+
+
+def most(values: Sequence[float | None]) -> float | None:
+    """The largest known value."""
+    return max((value for value in values if value is not None), default=None)
+
+
+def known_most(values: Sequence[float | Unavailable]) -> float | Unavailable:
+    """The largest of the machines' figures; the reason if none has one."""
+    return max((value for value in values if not isinstance(value, Unavailable)), default=values[0])
+
+
+def _rate(records: Sequence[Part], key: str) -> float:
+    """The sum of the machines' rates, each over the time of the longest: a machine may have ended earlier."""
+    longest = max(record.duration_seconds for record in records)
+    if longest <= 0:
+        return total(records, key)
+    return sum((getattr(record, key) or 0) * record.duration_seconds / longest for record in records)
 
 
 def total_if_known(parts: Sequence[Record], key: str) -> float | None:

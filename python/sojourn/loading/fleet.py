@@ -1,32 +1,38 @@
 """Generates one load from several machines: starts them together, merges their histograms, compares their clocks.
 
-The load is that of `sojourn load`, or the rates of `sojourn replay`, where each machine draws its sessions from the
-same trace. A machine is a worker of a cluster with the resource `load`. On each one the engine prepares, and starts at
-a time of its own clock that means the same moment everywhere. A clock offset is known to half a round trip (F.
-Cristian, Distributed Computing 3, 1989). A machine that fails is named in the result, and the others continue. Each
-machine's load is its share of `--clients` or `--rate`.
+The load is that of `sojourn load`, viewers of films included, or of `sojourn replay`: at given rates each machine draws
+its sessions from the same trace, and as logged each has its part of the sessions. A machine is a worker of a cluster
+with the resource `load`. On each one the engine prepares, and starts at a time of its own clock that means the same
+moment everywhere. A clock offset is known to half a round trip (F. Cristian, Distributed Computing 3, 1989). A machine
+that fails is named in the result, and the others continue.
 """
 
 from __future__ import annotations
 
+import ipaddress
+import itertools
+import socket
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
 from sojourn import engine, interrupts
 from sojourn.cluster.dask_cluster import DaskCluster, Loader, WorkerLost
-from sojourn.engine.progress import parse
+from sojourn.engine.progress import ProgressLine, parse, together
 from sojourn.failure import CouldNotRun
+from sojourn.loading import record as records
 from sojourn.loading import worker_engine
 from sojourn.loading.merging import Part, merge
-from sojourn.loading.record import RequestsRecord
+from sojourn.loading.record import StreamsRecord
 from sojourn.loading.result import LoadResult
-from sojourn.loading.run import Tool, cores_of, option, recorded, with_option
+from sojourn.loading.run import Tool, cores_of, option, plays_streams, recorded, with_option, without_options
 from sojourn.loading.steps import with_confidence
 
 T = TypeVar("T")
@@ -42,8 +48,14 @@ MACHINES_MAX = 256
 FILE_BYTES_MAX = 4 << 30
 """The largest file that is sent to the machines."""
 PIECE_BYTES = 4 << 20
-INPUT_FILES = ("--mix", "--session-log", "--walk", "--scenario", "--body", "--cacert")
+INPUT_FILES = ("--mix", "--session-log", "--walk", "--scenario", "--body", "--cacert", "--media")
 """The engine's options that name a file to read."""
+OF_THIS_MACHINE = ("--core", "--observe-core", "--observe-pid")
+"""The engine's options that name a core or a process of this machine."""
+OBSERVER_SHARE = 0.02
+"""The share of the load that this machine generates where it observes the server."""
+RAMP_DEFAULT = "50/s"
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,25 @@ class Fleet:
     tool: Tool = "load"
     weights: Sequence[float] | None = None
     """By machine in the order of the cluster; equal if not given."""
+    observes: bool = False
+    """Whether this machine generates a small share as well, beside the server that the options name to observe."""
+
+    @property
+    def address(self) -> str:
+        """The address under which the machines reach this one: the loopback if all of them are this one."""
+        for each in self.cluster.loaders():
+            host = str(urlsplit(each.address).hostname)
+            if not ipaddress.ip_address(host).is_loopback:
+                with socket.socket(type=socket.SOCK_DGRAM) as asking:
+                    # Nothing is sent; the kernel chooses the source of the route.
+                    asking.connect((host, 9))
+                    return str(asking.getsockname()[0])
+        return LOOPBACK
+
+    def url(self, here: str) -> str:
+        """The URL under which the machines reach a server of this machine."""
+        parts = urlsplit(here)
+        return here if self.address == LOOPBACK else parts._replace(netloc=f"{self.address}:{parts.port}").geturl()
 
     def run(self, options: Sequence[str], progress: engine.Progress | None = None) -> LoadResult:
         """Runs the load on all machines at once.
@@ -69,11 +100,16 @@ class Fleet:
         Raises:
             CouldNotRun: a machine does not become ready; none has started then.
         """
-        loaders = self.cluster.loaders()
+        loaders: list[Loader | ThisMachine] = [*self.cluster.loaders()]
         machines = machines_of([each.name for each in loaders], self.weights)
+        if self.observes:
+            machines = [Machine(each.host, each.share * (1 - OBSERVER_SHARE)) for each in machines]
+            machines.append(Machine(ThisMachine.name, OBSERVER_SHARE))
+            loaders.append(ThisMachine())
         shared = shares(recorded(self.tool, options), machines)
+        told = None if progress is None else _Together(progress)
         runs = [
-            _MachineRun(machine, loader, [self.tool, *part], cores_of(options), progress)
+            _MachineRun(machine, loader, [self.tool, *_own(part, loader)], cores_of(options), told)
             for machine, loader, part in zip(machines, loaders, shared, strict=True)
         ]
         try:
@@ -99,8 +135,9 @@ class Fleet:
                             run.say("stop")
                     elif asked_at is not None and time.monotonic() - asked_at > STOP_GRACE_SECONDS:
                         for run in runs:
-                            run.end()
-            return with_confidence(merge([run.part() for run in runs]))
+                            run.kill()
+            merged = merge([run.part() for run in runs], reached_by_all="--stop-when-failing" in options)
+            return merged if merged.is_streams else with_confidence(merged)
         finally:
             for run in runs:
                 run.end()
@@ -126,21 +163,36 @@ def machines_of(names: Sequence[str], weights: Sequence[float] | None) -> list[M
 
 
 def shares(options: Sequence[str], machines: Sequence[Machine]) -> list[list[str]]:
-    """Each machine's options: its share of the clients or of the rate, and its own seed."""
+    """Each machine's options: its share of the clients, of the rate or of the sessions, and its own seed."""
     parts = [[*options] for _ in machines]
     clients, rate = option(options, "--clients"), option(options, "--rate")
+    if plays_streams(options) and clients is None:
+        clients = "1"
     if clients is not None and clients.isdecimal():
         counts = apportioned(int(clients), [machine.share for machine in machines])
         if 0 in counts:
             raise CouldNotRun(f"{clients} clients cannot be shared by {len(machines)} machines", "give more --clients")
         parts = [with_option(part, "--clients", str(count)) for part, count in zip(parts, counts, strict=True)]
+        if plays_streams(options):
+            ramp = option(options, "--ramp") or RAMP_DEFAULT
+            ramps = [_shared_rates(ramp, count / int(clients)) for count in counts]
+            parts = [with_option(part, "--ramp", text) for part, text in zip(parts, ramps, strict=True)]
     elif rate is not None:
         each = [_shared_rates(rate, machine.share) for machine in machines]
         parts = [with_option(part, "--rate", value) for part, value in zip(parts, each, strict=True)]
+    elif option(options, "--scale") is not None:
+        ends = [0.0, *itertools.accumulate(machine.share for machine in machines[:-1]), 1.0]
+        places = [f"{begin!r}..{end!r}" for begin, end in itertools.pairwise(ends)]
+        parts = [with_option(part, "--part", text) for part, text in zip(parts, places, strict=True)]
     else:
-        raise CouldNotRun("only --clients and --rate can be shared by machines", "give one of them")
+        raise CouldNotRun("only --clients, --rate and --scale can be shared by machines", "give one of them")
     seed = int(option(options, "--seed") or 1)
     return [with_option(part, "--seed", str(seed + index)) for index, part in enumerate(parts)]
+
+
+def _own(options: Sequence[str], loader: Loader | ThisMachine) -> list[str]:
+    """The options without those for this machine, where another one runs them."""
+    return [*options] if isinstance(loader, ThisMachine) else without_options(options, OF_THIS_MACHINE)
 
 
 def _shared_rates(text: str, share: float) -> str:
@@ -172,20 +224,71 @@ def files_of(words: Sequence[str]) -> dict[int, Path]:
     return {place: Path(words[place]) for place in places if Path(words[place]).is_file()}
 
 
+class _Together:
+    """Combines the progress of all machines; tells it when the machine reports that was the first to report."""
+
+    def __init__(self, progress: engine.Progress) -> None:
+        self._progress = progress
+        self._latest: dict[str, ProgressLine] = {}
+
+    def __call__(self, name: str, line: ProgressLine) -> None:
+        is_first = name == next(iter(self._latest), name)
+        self._latest[name] = line
+        if is_first:
+            self._progress(together(list(self._latest.values())))
+
+
+class ThisMachine:
+    """Generates load in this process's engine, as a `Loader` does on a worker."""
+
+    name = "this machine"
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(1)
+        self._task: Future[object] | None = None
+
+    def begin(self, function: Callable[..., object], *arguments: object) -> None:
+        """Begins the task."""
+        self._task = self._threads.submit(function, *arguments)
+
+    def ask(self, function: Callable[..., T], *arguments: object) -> T:
+        """Calls the function."""
+        return function(*arguments)
+
+    def is_there(self) -> bool:
+        """True: a command does not outlive itself."""
+        return True
+
+    def is_done(self) -> bool:
+        """Whether the task has ended."""
+        return self._task is None or self._task.done()
+
+    def result(self) -> Any:
+        """What the task returned; raises what it raised."""
+        assert self._task is not None
+        return self._task.result()
+
+    def release(self) -> None:
+        """Ends the thread once the task has ended."""
+        self._threads.shutdown(wait=False)
+
+
 @dataclass
 class _MachineRun:
     """The engine of one machine, controlled from this one."""
 
     machine: Machine
-    loader: Loader
+    loader: Loader | ThisMachine
     words: Sequence[str]
     quiet_cores: frozenset[int]
-    progress: engine.Progress | None
+    progress: _Together | None
     clock_offset_seconds: float = 0.0
     round_trip_seconds: float = 0.0
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
     _lost_because: str | None = None
     _begun: bool = False
+    _folder: str = ""
+    """Where its engine leaves its result if its worker dies."""
 
     def send_files(self) -> None:
         """Copies the files that the options name to the machine."""
@@ -208,7 +311,7 @@ class _MachineRun:
     def wait_ready(self) -> None:
         """Waits until the engine is ready."""
         until = time.monotonic() + READY_SECONDS_MAX
-        while not self._asked(worker_engine.status, self.name).is_ready:
+        while not (status := self._asked(worker_engine.status, self.name)).is_ready:
             if self.loader.is_done():
                 raise CouldNotRun(f"{self.machine.host}: {self._ending()}", "see the machine's engine and its options")
             if time.monotonic() > until:
@@ -217,6 +320,7 @@ class _MachineRun:
                     "does it generate another load? The dashboard shows its tasks",
                 )
             time.sleep(0.05)
+        self._folder = status.folder
 
     def read_clock(self) -> None:
         """Measures the offset of its clock, from the fastest of several questions."""
@@ -247,28 +351,37 @@ class _MachineRun:
             return self._lost_because is None
         if self.progress is not None:
             for line in lines:
-                self.progress(parse(line).model_copy(update={"host": self.machine.host}))
+                self.progress(self.name, parse(line))
         return True
 
     def part(self) -> Part:
         """Its result, or the reason why there is none."""
-        result, because = None, self._lost_because
+        result, because, rates = None, self._lost_because, list[float]()
         if because is None:
             try:
                 ended: worker_engine.Ended = self.loader.result()
-                result = LoadResult.of(RequestsRecord.model_validate_json(ended.output))
+                printed = records.parse(ended.output)
+                result = LoadResult.of(printed)
+                rates = (printed.stream_bits_per_second or []) if isinstance(printed, StreamsRecord) else []
             except (WorkerLost, ValidationError, CouldNotRun):
                 because = f"it ended without a result: {self._ending()}"
         offset, trip = self.clock_offset_seconds, self.round_trip_seconds
-        return Part(self.machine.host, self.machine.share, result, because, offset, trip)
+        return Part(self.machine.host, self.machine.share, result, because, offset, trip, rates)
+
+    def kill(self) -> None:
+        """Kills an engine that does not stop; what it has printed counts."""
+        if self._begun and self._lost_because is None and not self.loader.is_done():
+            try:
+                self.loader.ask(worker_engine.kill, self.name)
+            except WorkerLost as lost:
+                self._lost(lost)
 
     def end(self) -> None:
         """Ends what still runs and gives the worker back."""
         if not self._begun or self._lost_because is not None:
             return
         try:
-            if not self.loader.is_done():
-                self.loader.ask(worker_engine.end, self.name)
+            self.loader.ask(worker_engine.end, self.name)
         except (WorkerLost, CouldNotRun):
             pass
         finally:
@@ -283,14 +396,18 @@ class _MachineRun:
             raise CouldNotRun(f"{self.machine.host} cannot be reached: {lost}", "see --cluster") from lost
 
     def _lost(self, lost: WorkerLost) -> None:
-        self._lost_because = f"its worker was lost: {lost}"
+        self._lost_because = self._said(lost)
+
+    def _said(self, lost: WorkerLost) -> str:
+        left = f"; its engine stops and leaves its own result there, in {self._folder}" if self._folder else ""
+        return f"its worker was lost: {lost}{left}"
 
     def _ending(self) -> str:
         """How its task ended."""
         try:
             ended: worker_engine.Ended = self.loader.result()
         except WorkerLost as lost:
-            return f"its worker was lost: {lost}"
+            return self._said(lost)
         except CouldNotRun as failure:
             return failure.said
         return ended.talk.removeprefix("error: ") or f"exit code {ended.code}"

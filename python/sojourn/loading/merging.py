@@ -14,8 +14,9 @@ import numpy as np
 from sojourn import _native
 from sojourn.engine.results import MixCheck, UsersReport, WebStone
 from sojourn.failure import CouldNotRun
+from sojourn.loading import stream_merging
 from sojourn.loading.figures import add, figures, total
-from sojourn.loading.record import MachineShare, RequestsRecord, Step
+from sojourn.loading.record import MachineShare, RequestsRecord, Step, StreamsRecord
 from sojourn.loading.result import KINDS, Column, Interval, LoadResult, merged
 from sojourn.loading.step_merging import generators, merged_steps
 
@@ -32,6 +33,8 @@ class Part:
     failed_because: str | None = None
     clock_offset_seconds: float = 0.0
     round_trip_seconds: float = 0.0
+    stream_bits_per_second: Sequence[float] = ()
+    """The bit rate of each of its streams, of viewers."""
 
     @property
     def record(self) -> MachineShare:
@@ -46,24 +49,31 @@ class Part:
         )
         if self.result is None:
             return own
-        record = self.result.of_requests
-        return own.model_copy(
-            update={
-                "machine": record.machine,
-                "requests": record.requests,
-                "requests_per_second": record.requests_per_second,
-                "errors": record.errors,
-                "generator_cpu_fraction": record.generator.cpu_fraction,
-                "send_lag_p99_seconds": record.generator.send_lag_p99_seconds,
-                "limited": record.generator.limited,
-                "limited_because": record.generator.limited_because,
-                "complete": record.complete,
-            }
-        )
+        record = self.result.record
+        common = {
+            "machine": record.machine,
+            "generator_cpu_fraction": record.generator.cpu_fraction,
+            "limited": record.generator.limited,
+            "limited_because": record.generator.limited_because,
+            "complete": record.complete,
+        }
+        if isinstance(record, StreamsRecord):
+            return own.model_copy(update={**common, "streams": record.streaming.streams.started})
+        of_requests = {
+            "requests": record.requests,
+            "requests_per_second": record.requests_per_second,
+            "errors": record.errors,
+            "send_lag_p99_seconds": record.generator.send_lag_p99_seconds,
+        }
+        return own.model_copy(update={**common, **of_requests})
 
 
-def merge(parts: Sequence[Part]) -> LoadResult:
-    """Merges the results of all machines that have one.
+def merge(parts: Sequence[Part], *, reached_by_all: bool = False) -> LoadResult:
+    """Merges the results of all machines that have one, all of requests or all of viewers.
+
+    Args:
+        parts: of the machines.
+        reached_by_all: whether steps are left out that some machines did not reach, each having stopped by itself.
 
     Raises:
         CouldNotRun: no machine has a result.
@@ -75,7 +85,9 @@ def merge(parts: Sequence[Part]) -> LoadResult:
     offsets = [part.clock_offset_seconds for part in parts if part.result is not None]
     begun = [result.started_at - offset for result, offset in zip(results, offsets, strict=True)]
     started_at = float(np.nanmin(begun))
-    record = _record(parts, results, started_at)
+    if results[0].is_streams:
+        return _streams(parts, results, started_at)
+    record = _record(parts, results, started_at, reached_by_all)
     steps_log = _native.write_interval_log(started_at, _step_rows(record.steps, results))
     rows = [_interval([each for each in same if each]) for same in zip_longest(*(each.intervals for each in results))]
     intervals_log = _native.write_interval_log(started_at, [row for pair in rows for row in pair])
@@ -95,6 +107,7 @@ def _step_rows(
     by_step = zip_longest(*(result.step_latencies for result in results))
     whole = [add([each for each in same if each]) for same in by_step]
     spans = [(step.start_seconds, step.duration_seconds) for step in steps]
+    whole = whole[: len(spans)] if spans else whole
     if not spans:
         seconds = max(result.of_requests.duration_seconds for result in results)
         start = min((result.intervals[0].start_seconds for result in results if result.intervals), default=0.0)
@@ -106,32 +119,60 @@ def _step_rows(
     ]
 
 
-def _record(parts: Sequence[Part], results: Sequence[LoadResult], started_at: float) -> RequestsRecord:
-    records = [result.of_requests for result in results]
+def _streams(parts: Sequence[Part], results: Sequence[LoadResult], started_at: float) -> LoadResult:
+    """The merged run of viewers."""
+    records = [result.of_streams for result in results]
     latencies = add([result.latencies for result in results])
+    rates = [rate for part in parts for rate in part.stream_bits_per_second]
+    fields = {
+        **_common(parts, records, started_at),
+        "kind": records[0].kind,
+        **stream_merging.figures(records, latencies, rates),
+    }
+    record = StreamsRecord.model_validate(fields)
+    start = min((step.start_seconds for step in record.steps), default=0.0)
+    seconds = max((step.duration_seconds for step in record.steps), default=0.0)
+    rows = [(tag, start, seconds, histogram) for tag, histogram in latencies.items()]
+    timeline = stream_merging.timeline([result.timeline for result in results], started_at)
+    return LoadResult(record, timeline, _native.write_interval_log(started_at, rows), "")
+
+
+def _common(
+    parts: Sequence[Part], records: Sequence[RequestsRecord] | Sequence[StreamsRecord], started_at: float
+) -> dict[str, object]:
+    """The fields that runs of both kinds have."""
     lost = [f"{part.host}: {part.failed_because}" for part in parts if part.failed_because]
     stopped = [
         f"{part.host}: {part.result.record.stopped_because}"
         for part in parts
         if part.result and not part.result.complete
     ]
-    first = records[0]
-    webstones = [record.webstone for record in records if record.webstone]
-    fields = {
-        **{key: getattr(first, key) for key in ("tool", "version", "url", "seed", "connection")},
-        **({"webstone": _webstone(webstones)} if webstones else {}),
+    return {
+        **{key: getattr(records[0], key) for key in ("tool", "version", "url", "seed", "connection")},
         "complete": not lost and not stopped,
         "interrupted": any(record.interrupted for record in records),
         "stopped_because": "; ".join([*lost, *stopped]) or None,
         "started_unix_seconds": started_at,
-        "failed_because": "; ".join(record.failed_because for record in records if record.failed_because) or None,
         "warnings": list(dict.fromkeys(warning for record in records for warning in record.warnings)),
+        "machines": [part.record for part in parts],
+    }
+
+
+def _record(
+    parts: Sequence[Part], results: Sequence[LoadResult], started_at: float, reached_by_all: bool
+) -> RequestsRecord:
+    records = [result.of_requests for result in results]
+    latencies = add([result.latencies for result in results])
+    webstones = [record.webstone for record in records if record.webstone]
+    fields = {
+        **_common(parts, records, started_at),
+        **({"webstone": _webstone(webstones)} if webstones else {}),
+        "failed_because": "; ".join(record.failed_because for record in records if record.failed_because) or None,
         "mix": _mix([record.mix for record in records if record.mix]),
         **figures(records, latencies),
         "generator": generators([record.generator for record in records], _reasons(parts), latencies),
         "users": _users([record.users for record in records if record.users]),
-        "machines": [part.record for part in parts],
-        "steps": merged_steps(records, [result.step_latencies for result in results]),
+        "steps": merged_steps(records, [result.step_latencies for result in results], reached_by_all=reached_by_all),
     }
     return RequestsRecord.model_validate(fields)
 

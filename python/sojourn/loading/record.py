@@ -145,6 +145,8 @@ class MachineShare(Record):
     requests: int | None = None
     requests_per_second: float | None = None
     errors: int | None = None
+    streams: int | None = None
+    """Streams started, of viewers."""
     generator_cpu_fraction: float | None = None
     send_lag_p99_seconds: float | None = None
     limited: bool | None = None
@@ -175,14 +177,14 @@ class _Added(Record):
     options: list[str] = Field(default_factory=list)
     """The engine options of the run."""
     thresholds: list[Judged] = Field(default_factory=list)
+    machines: list[MachineShare] = Field(default_factory=list)
+    """The machines, if several generated the load."""
 
 
 class RequestsRecord(LoadRecord, _Added):
     """A run of requests."""
 
     steps: list[Step] = Field(default_factory=list)  # type: ignore[assignment]  # they add fields to the engine's
-    machines: list[MachineShare] = Field(default_factory=list)
-    """The machines, if several generated the load."""
 
 
 class StreamsRecord(StreamRecord, _Added):

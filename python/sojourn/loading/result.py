@@ -22,8 +22,8 @@ from sojourn.probe.recording import Recording
 
 Column = NDArray[np.float64]
 
-EMBEDDED = ("timeline", "histograms", "intervals")
-"""Keys that the engine adds with `--embed`: a table and two HDR interval logs."""
+EMBEDDED = ("timeline", "histograms", "intervals", "stream_bits_per_second")
+"""Keys that the engine adds with `--embed`: a table, two HDR interval logs, and what merging bit rates takes."""
 KINDS = ("response_time", "time_to_first_byte_intended")
 """Latencies recorded by interval, by tag."""
 
@@ -120,13 +120,13 @@ class LoadResult:
     @property
     def lost_machines(self) -> list[str]:
         """The machines that have no result: of a load that several generated."""
-        return [] if self.is_streams else [each.host for each in self.of_requests.machines if each.failed_because]
+        return [each.host for each in self.record.machines if each.failed_because]
 
     @property
     def is_whole_without_lost(self) -> bool:
         """Whether machines were lost, and all others have generated load to the end."""
         lost = self.lost_machines
-        return bool(lost) and all(each.complete for each in self.of_requests.machines if each.host not in lost)
+        return bool(lost) and all(each.complete for each in self.record.machines if each.host not in lost)
 
     @property
     def of_requests(self) -> RequestsRecord:

@@ -123,12 +123,17 @@ def option(options: Sequence[str], name: str) -> str | None:
 
 def with_option(options: Sequence[str], name: str, value: str) -> list[str]:
     """The options with a new value for one of them."""
+    return [*without_options(options, [name]), name, value]
+
+
+def without_options(options: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The options without these, which have values."""
     kept, is_value = list[str](), False
     for word in options:
         if is_value:
             is_value = False
-        elif word == name:
+        elif word in names:
             is_value = True
-        elif not word.startswith(name + "="):
+        elif not word.startswith(tuple(f"{name}=" for name in names)):
             kept.append(word)
-    return [*kept, name, value]
+    return kept

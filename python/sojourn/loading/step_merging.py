@@ -16,7 +16,7 @@ from sojourn.engine.results import (
     TcpTrouble,
     Unavailable,
 )
-from sojourn.loading.figures import Histograms, add, figures, total, total_if_known
+from sojourn.loading.figures import Histograms, add, figures, known_most, most, total, total_if_known
 from sojourn.loading.record import RequestsRecord, Step
 
 _ADDED = (
@@ -30,10 +30,13 @@ _SEVERAL = Unavailable(unavailable="the windows of several machines do not begin
 _ADDED_IF_KNOWN = ("offered_requests_per_second", "clients", "connections_open_mean", "in_flight_mean")
 
 
-def merged_steps(records: Sequence[RequestsRecord], histograms: Sequence[Sequence[Histograms]]) -> list[Step]:
-    """The merged steps in order; a step that some machines did not reach is merged from the others."""
+def merged_steps(
+    records: Sequence[RequestsRecord], histograms: Sequence[Sequence[Histograms]], *, reached_by_all: bool = False
+) -> list[Step]:
+    """The merged steps in order; a step that some machines did not reach is merged from the others, or left out."""
     steps: list[Step] = []
-    for same in zip_longest(*(record.steps for record in records)):
+    together = zip if reached_by_all else zip_longest
+    for same in together(*(record.steps for record in records)):
         place = len(steps)
         known = [step for step in same if step]
         parts = [each[place] for each in histograms if place < len(each)]
@@ -44,28 +47,19 @@ def merged_steps(records: Sequence[RequestsRecord], histograms: Sequence[Sequenc
 def generators(each: Sequence[Generator], reasons: Sequence[str], histograms: Histograms) -> Generator:
     """The busiest machine's figures, because the load is only as good as its worst part."""
     return Generator(
-        cpu_fraction=_most([one.cpu_fraction for one in each]),
-        cpu_seconds_per_request=_most([one.cpu_seconds_per_request for one in each]),
-        core_wait_fraction=_known_most([one.core_wait_fraction for one in each]),
-        core_steal_fraction=_known_most([one.core_steal_fraction for one in each]),
-        timer_slack_seconds=_most([one.timer_slack_seconds for one in each]),
-        send_lag_limit_seconds=_most([one.send_lag_limit_seconds for one in each]),
-        iterations_per_second=_most([one.iterations_per_second for one in each]),
+        cpu_fraction=most([one.cpu_fraction for one in each]),
+        cpu_seconds_per_request=most([one.cpu_seconds_per_request for one in each]),
+        core_wait_fraction=known_most([one.core_wait_fraction for one in each]),
+        core_steal_fraction=known_most([one.core_steal_fraction for one in each]),
+        timer_slack_seconds=most([one.timer_slack_seconds for one in each]),
+        send_lag_limit_seconds=most([one.send_lag_limit_seconds for one in each]),
+        iterations_per_second=most([one.iterations_per_second for one in each]),
         limited=any(one.limited for one in each),
         limited_because="; ".join(reasons) or None,
         reasons=[*reasons],
         late_sends=int(total(each, "late_sends")),
         send_lag_p99_seconds=histograms["send_lag"].quantile(0.99) if "send_lag" in histograms else None,
     )
-
-
-def _most(values: Sequence[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
-
-
-def _known_most(values: Sequence[float | Unavailable]) -> float | Unavailable:
-    """The largest of the machines' figures; the reason if none has one."""
-    return max((value for value in values if not isinstance(value, Unavailable)), default=values[0])
 
 
 def _step(steps: Sequence[StepReport], histograms: Histograms) -> Step:

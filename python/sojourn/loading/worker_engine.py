@@ -2,7 +2,8 @@
 
 `generate` is the task: it starts the engine, which prepares and waits, and returns what the engine printed. The other
 functions answer the controller while the task runs, each within milliseconds: what the engine has said, the time, a
-line for it, a piece of a file that its options name. An engine whose worker dies loses its standard input and stops.
+line for it, a piece of a file that its options name. An engine whose worker dies loses its standard input, stops, and
+leaves its result in the run's folder, which `end` removes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ UNHEARD_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 15.0
 """How long an engine that was told to stop may take to print its result."""
 _LOOK_SECONDS = 0.2
+RESULT = "result.json"
+"""What the engine printed, in the folder of its run."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ class EngineStatus:
     """What an engine has said since the controller last asked."""
 
     is_ready: bool
+    folder: str
+    """Where its result is until `end`."""
     progress: Sequence[str] = ()
 
 
@@ -64,10 +69,10 @@ class _Generator:
         for line in stream:
             if not line.startswith("{"):
                 self.talk.append(line.rstrip())
-            elif '"requests_per_second"' in line:
-                self.progress.append(line)
             elif '"ready"' in line:
                 self.is_ready = True
+            else:
+                self.progress.append(line)
 
     def say(self, line: str) -> None:
         if self.process is not None and self.process.stdin is not None:
@@ -98,44 +103,46 @@ def generate(name: str, options: Sequence[str], files: Sequence[int], quiet_core
         quiet_cores: the cores of the generator and of the server, where the lines are not read.
     """
     folder = _folder(name)
+    folder.mkdir(mode=0o700, exist_ok=True)
     words = [str(folder / str(place)) if place in files else word for place, word in enumerate(options)]
     generator = _generators[name] = _Generator(folder)
     try:
-        # In its own process group, so that a terminal's Ctrl-C ends it through the controller only.
-        with subprocess.Popen(
-            [str(engine.path()), *words, "--format", "json", "--progress", "--start-on-stdin"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            process_group=0,
-        ) as process:
+        # In its own process group, so that a terminal's Ctrl-C ends it through the controller only. Its result goes to
+        # a file, because it outlives a worker that dies.
+        with (
+            (folder / RESULT).open("w") as printed,
+            subprocess.Popen(
+                [str(engine.path()), *words, "--format", "json", "--progress", "--start-on-stdin"],
+                stdin=subprocess.PIPE,
+                stdout=printed,
+                stderr=subprocess.PIPE,
+                text=True,
+                process_group=0,
+            ) as process,
+        ):
             generator.process = process
             assert process.stderr is not None
-            assert process.stdout is not None
             listener = threading.Thread(target=generator.listen, args=(process.stderr, quiet_cores), daemon=True)
             watch = threading.Thread(target=_stop_unheard, args=(generator,), daemon=True)
             listener.start()
             watch.start()
-            output = process.stdout.read()
             process.wait()
             listener.join()
-        return Ended(output, "; ".join(generator.talk), process.returncode)
+        return Ended((folder / RESULT).read_text(), "; ".join(generator.talk), process.returncode)
     except OSError as error:
         raise CouldNotRun(f"the engine does not start: {error}", "is the same version of sojourn installed?") from error
     finally:
         _generators.pop(name, None)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def status(name: str) -> EngineStatus:
     """What the engine of a run has said since the last call."""
-    generator = _generators.get(name)
+    generator, folder = _generators.get(name), str(_folder(name))
     if generator is None:
-        return EngineStatus(is_ready=False)
+        return EngineStatus(is_ready=False, folder=folder)
     generator.heard = time.monotonic()
     lines, generator.progress = generator.progress, []
-    return EngineStatus(generator.is_ready, lines)
+    return EngineStatus(generator.is_ready, folder, lines)
 
 
 def clock() -> float:
@@ -150,10 +157,15 @@ def say(name: str, line: str) -> None:
         generator.say(line)
 
 
-def end(name: str) -> None:
+def kill(name: str) -> None:
     """Kills the engine of a run, if it still runs."""
     if (generator := _generators.get(name)) is not None and generator.process is not None:
         generator.process.kill()
+
+
+def end(name: str) -> None:
+    """Kills the engine of a run, if it still runs, and removes the run's folder."""
+    kill(name)
     shutil.rmtree(_folder(name), ignore_errors=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sojourn.loading.fleet import Fleet
 from sojourn.study import catalogue
 from sojourn.study.declarations import SYSTEM
 from sojourn.study.document import Study
@@ -20,8 +21,8 @@ def is_of_models(study: Study) -> bool:
     return study.program is None and study.workload is None and study.model is not None
 
 
-def measure(study: Study, file: Path, folder: StudyFolder, work: Path) -> Measure:
-    """The function that measures the points of a study read from `file`.
+def measure(study: Study, file: Path, folder: StudyFolder, work: Path, fleet: Fleet | None = None) -> Measure:
+    """The function that measures the points of a study read from `file`; `fleet` generates its loads, if given.
 
     Raises:
         CouldNotRun: its system file is missing, or differs from the one of the folder's points.
@@ -29,12 +30,12 @@ def measure(study: Study, file: Path, folder: StudyFolder, work: Path) -> Measur
     if study.program is not None:
         return ProgramPoints(study, work)
     if study.model is None:
-        return LoadPoints(study, work)
+        return LoadPoints(study, work, fleet)
     source = catalogue.system_file(study.model.system, file)
     solved = ModelPoints(study, folder.hold("system.toml", source))
     if study.workload is None:
         return solved
-    loaded = LoadPoints(study, work)
+    loaded = LoadPoints(study, work, fleet)
 
     def either(point: Point) -> Record:
         return loaded(point) if study.system(point.settings[SYSTEM]).solver is None else solved(point)

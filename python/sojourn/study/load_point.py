@@ -12,7 +12,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from sojourn import engine, systems
 from sojourn.failure import CouldNotRun
 from sojourn.loading import metrics
+from sojourn.loading.fleet import Fleet
 from sojourn.loading.probed import probed
 from sojourn.loading.result import LoadResult
 from sojourn.loading.run import Runner, Tool, behind, local, option
@@ -58,6 +59,8 @@ class LoadPoints:
 
     study: Study
     work: Path
+    fleet: Fleet | None = None
+    """The machines that generate the load; this one if there are none."""
 
     @property
     def workload(self) -> Workload:
@@ -84,13 +87,18 @@ class LoadPoints:
                 pinned.server,
                 filled(entry.architecture, point.settings),
                 confinement=self._confinement(root, point.settings),
-                address=LOOPBACK if link == NONE else EVERYWHERE,
+                address=LOOPBACK if link == NONE and self._is_near else EVERYWHERE,
                 options=tuple(filled(each, {**point.settings, **_places(root)}) for each in entry.options),
                 upstream_core=pinned.generator,
             )
             streaming = self.workload.films is not None
             with _started(entry, launch, point.settings, streaming) as server, cores.keep_off_server_core(pinned):
-                return self._loaded(point, server, root, _Way(link, Path(scratch)), pinned)
+                return self._loaded(point, server, root, _Way(link, Path(scratch), self.fleet), pinned)
+
+    @property
+    def _is_near(self) -> bool:
+        """Whether all generators reach the server by the loopback."""
+        return self.fleet is None or self.fleet.address == LOOPBACK
 
     def _site(self, settings: Settings) -> Path:
         if self.workload.films is not None:
@@ -132,6 +140,8 @@ class LoadPoints:
             raise KeyboardInterrupt
         if server.has_died:
             return failed(self._ended(point, server), server)
+        if lost := result.lost_machines:
+            return failed(f"{', '.join(lost)} generated no load to the end", server)
         kept = STREAM_METRICS if self.workload.films is not None else METRICS
         record = measured(result, server, [*kept, *self._metrics])
         late = way.late()
@@ -195,6 +205,7 @@ class _Way:
 
     link: str
     folder: Path
+    fleet: Fleet | None
 
     @property
     def _report(self) -> Path:
@@ -202,14 +213,18 @@ class _Way:
 
     def url(self, server: Running) -> str:
         if self.link == NONE:
-            return server.url
+            return server.url if self.fleet is None else self.fleet.url(server.url)
         network = ipaddress.ip_network(option(shlex.split(self.link), "--network") or LINK_NETWORK)
         here = urlsplit(server.url)
         return f"{here.scheme}://{network[1]}:{here.port}"
 
     def runner(self, tool: Tool) -> Runner:
         if self.link == NONE:
-            return local(tool)
+            return local(tool) if self.fleet is None else replace(self.fleet, tool=tool).run
+        if self.fleet is not None:
+            raise CouldNotRun(
+                "a network link is between two parts of this machine", "leave out --load-on-cluster for this study"
+            )
         return behind([*shlex.split(self.link), "--report", str(self._report)], tool)
 
     def late(self) -> str | None:

@@ -13,6 +13,7 @@ use sojourn_measure::{Summary, affinity, machine::Machine};
 
 use super::generator::{Format, interrupt_flag};
 use super::result::write_file;
+use super::start;
 
 mod options;
 mod text;
@@ -44,6 +45,9 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     }
     let (films, connection) = (plan.films.len(), plan.transport.name());
     let interrupted = interrupt_flag()?;
+    if options.start_on_stdin {
+        start::wait_on_stdin(&interrupted)?;
+    }
     let mut print = print_progress;
     let progress = if options.progress { Some(&mut print as &mut dyn FnMut(&StreamProgress)) } else { None };
     let outcome = run_streams(plan, &interrupted, progress)?;
@@ -125,13 +129,19 @@ struct Embedded<'a> {
     timeline: &'a StreamTimeline,
     /// An HDR interval log.
     histograms: String,
+    /// The bit rate of each stream that played for at least two seconds, in the order in which they ended.
+    stream_bits_per_second: &'a [f64],
 }
 
 impl<'a> Embedded<'a> {
     fn of(outcome: &'a StreamOutcome) -> anyhow::Result<Embedded<'a>> {
         let mut histograms = Vec::new();
         outcome.write_histograms(&mut histograms)?;
-        Ok(Embedded { timeline: outcome.timeline(), histograms: String::from_utf8(histograms)? })
+        Ok(Embedded {
+            timeline: outcome.timeline(),
+            histograms: String::from_utf8(histograms)?,
+            stream_bits_per_second: outcome.stream_bits_per_second(),
+        })
     }
 }
 

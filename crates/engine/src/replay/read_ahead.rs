@@ -19,6 +19,8 @@ use sojourn_workload::{
     trace_file::{Head, IndexedTrace, Place, TraceFileError, TraceReader},
 };
 
+use super::part::Part;
+
 /// A batch is passed on when it has this many requests. Making one takes about 80 µs of the generator's core, during
 /// which it stalls. Larger batches would cost the same in fewer, longer stalls, which show in response times.
 const BATCH_REQUESTS: usize = 256;
@@ -35,10 +37,11 @@ pub struct ReadAhead {
 
 pub struct Reading(JoinHandle<Result<(), TraceFileError>>);
 
-/// The sessions from `place` on as logged, with start times divided by `scale`.
+/// A part of the sessions from `place` on as logged, with start times divided by `scale`.
 pub fn as_logged(
     (mut file, head, place): (File, Head, Place),
     scale: f64,
+    part: Part,
 ) -> anyhow::Result<(ReadAhead, Reading)> {
     start(move |out| {
         file.seek(SeekFrom::Start(place.at_bytes))?;
@@ -46,7 +49,7 @@ pub fn as_logged(
         let mut requests = Vec::new();
         for session in 0.. {
             let Some(start_ns) = trace.session(&mut requests)? else { break };
-            if !out.send(Arrival::as_logged(session, start_ns, scale), &requests) {
+            if part.has(session) && !out.send(Arrival::as_logged(session, start_ns, scale), &requests) {
                 break;
             }
         }

@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context;
 use sojourn_workload::{
     characterise::{Source, StoredTrace},
-    trace::{Document, Origin},
+    trace::{Document, Origin, Request},
     trace_file::{Head, Place, TraceFileError, TraceWriter, WithoutFailed},
 };
 
@@ -43,15 +43,15 @@ impl Stored {
     }
 
     /// Reads the whole file, so that errors show before the first request is sent; calls `visit` with each session's
-    /// place, start and duration.
-    pub fn scan(&mut self, mut visit: impl FnMut(Place, u64, u64)) -> anyhow::Result<()> {
+    /// place, start and requests.
+    pub fn scan(&mut self, mut visit: impl FnMut(Place, u64, &[Request])) -> anyhow::Result<()> {
         let mut scan = || {
             let mut sessions = self.inner.sessions()?;
             let mut requests = Vec::new();
             loop {
                 let place = sessions.place();
                 let Some(start_ns) = sessions.session(&mut requests)? else { return Ok(()) };
-                visit(place, start_ns, requests.last().map_or(0, |request| request.offset_ns));
+                visit(place, start_ns, &requests);
             }
         };
         scan().map_err(|error: TraceFileError| anyhow::Error::new(error).context(self.name.clone()))

@@ -85,6 +85,11 @@ impl StreamOutcome {
         &self.measurements.timeline
     }
 
+    /// The bit rates of streams that played long enough.
+    pub fn stream_bits_per_second(&self) -> &[f64] {
+        &self.measurements.streams.bits_per_second
+    }
+
     /// Writes the times of all streams as an HDR interval log.
     pub fn write_histograms(&self, output: &mut impl Write) -> io::Result<()> {
         let length = self.span().map_or(Nanos::ZERO, |span| Nanos::from_seconds(span.duration_seconds));

@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TextIO
@@ -63,7 +63,6 @@ class LiveView:
         self._rates: deque[float] = deque(maxlen=HISTORY_SECONDS)
         self._latencies: deque[float] = deque(maxlen=HISTORY_SECONDS)
         self._errors = 0.0
-        self._machines: dict[str, RequestsAdvance] = {}
         self._began = time.monotonic()
 
     def __enter__(self) -> LiveView:
@@ -80,12 +79,6 @@ class LiveView:
     def __call__(self, progress: ProgressLine) -> None:
         if not isinstance(progress, RequestsAdvance):
             return
-        if progress.host is not None:
-            is_first = progress.host == next(iter(self._machines), progress.host)
-            self._machines[progress.host] = progress
-            if not is_first:
-                return
-            progress = _together(list(self._machines.values()))
         self._rates.append(progress.requests_per_second)
         self._latencies.append(progress.time_to_first_byte_intended_seconds.p99 or 0.0)
         self._errors += progress.errors_per_second
@@ -157,21 +150,6 @@ def server_lines(used: Mapping[str, float]) -> list[str]:
         rest.append(f"{used['resident_bytes'] / 2**20:,.0f} MiB resident")
     lines = [("server", said), ("", rest)]
     return [f"{name:<11} {', '.join(parts)}" for name, parts in lines if parts]
-
-
-def _together(machines: Sequence[RequestsAdvance]) -> RequestsAdvance:
-    """Combines several machines: adds rates, and takes the worst machine's percentiles, which do not add up."""
-    kinds = [each.time_to_first_byte_intended_seconds for each in machines]
-    worst = {name: max(getattr(each, name) or 0.0 for each in kinds) for name in _SHOWN}
-    return machines[0].model_copy(
-        update={
-            "requests_per_second": sum(each.requests_per_second for each in machines),
-            "errors_per_second": sum(each.errors_per_second for each in machines),
-            "in_flight": sum(each.in_flight for each in machines),
-            "generator_cpu_fraction": max(each.generator_cpu_fraction for each in machines),
-            "time_to_first_byte_intended_seconds": kinds[0].model_copy(update=worst),
-        }
-    )
 
 
 _SHOWN = {"p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "p999": "p99.9"}

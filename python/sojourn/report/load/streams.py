@@ -42,6 +42,7 @@ def page(run: LoadRun) -> str:
             element("h2", "Generator and server"),
             where_time_goes(record.saturation),
             _generator(run),
+            tables.machines(run),
             server_plots(run),
             tables.probe(run),
             id="resources",

@@ -214,21 +214,22 @@ def plan(run: LoadRun) -> Markup:
 
 def machines(run: LoadRun) -> Markup | None:
     """Each machine's share; None for a single machine."""
-    found = run.result.of_requests.machines
+    found, is_streams = run.result.record.machines, run.result.is_streams
     if not found:
         return None
     rows = [
         (
             each.host,
             format.percent(each.share),
-            format.number(each.requests_per_second, 4),
+            format.count(each.streams) if is_streams else format.number(each.requests_per_second, 4),
             format.percent(each.generator_cpu_fraction),
             format.seconds(each.clock_offset_seconds),
             each.failed_because or ("generator limited" if each.limited else ""),
         )
         for each in found
     ]
-    head = ("Machine", "Share", "Requests/s", "Generator CPU", "Clock apart", "Marks")
+    made = "Streams" if is_streams else "Requests/s"
+    head = ("Machine", "Share", made, "Generator CPU", "Clock apart", "Marks")
     return grid("table-machines", "The load machines", [head], rows)
 
 

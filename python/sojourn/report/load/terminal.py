@@ -63,6 +63,7 @@ def print_result(result: LoadResult, console: Console) -> None:
     print_marks(result, console)
     if result.is_streams:
         print_streams(result, console)
+        _print_machines(result, console)
         print_saturation(result.record.saturation, console)
         return
     record = result.of_requests
@@ -224,15 +225,16 @@ def print_saturation(found: Saturation | None, console: Console) -> None:
 
 
 def _print_machines(result: LoadResult, console: Console) -> None:
-    machines = result.of_requests.machines
+    machines = result.record.machines
     if not machines:
         return
-    rows = table("machine", "share", "requests/s", "generator", "clock apart")
+    made = "streams" if result.is_streams else "requests/s"
+    rows = table("machine", "share", made, "generator", "clock apart")
     rows.add_column("")
     for each in machines:
         figures = (
             format.percent(each.share),
-            format.number(each.requests_per_second, 4),
+            format.count(each.streams) if result.is_streams else format.number(each.requests_per_second, 4),
             format.percent(each.generator_cpu_fraction),
             format.seconds(each.clock_offset_seconds),
         )

@@ -141,6 +141,9 @@ pub struct Options {
     /// Print progress on stderr once per interval, a JSON object per line.
     #[arg(long, help_heading = OUTPUT)]
     pub progress: bool,
+    /// Print `ready` on stderr, and start when standard input says `go TIME`.
+    #[arg(long, help_heading = OUTPUT)]
+    pub start_on_stdin: bool,
 }
 
 const VIEWERS: &str = "Viewers";
