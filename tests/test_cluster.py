@@ -206,6 +206,16 @@ def test_replications_on_workers_give_the_same_figures(cluster: DaskCluster) -> 
     assert seen == sorted(seen)
 
 
+def test_a_load_of_fewer_clients_than_machines_may_leave_some_out(cluster: DaskCluster, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("hello")
+    with serving(tmp_path) as (address, _):
+        words = [f"http://{address}/", "--clients", "1", "--duration", "300ms", "--warm-up", "100ms"]
+        with pytest.raises(CouldNotRun, match="1 clients cannot be shared by 2 machines"):
+            Fleet(cluster).run(words)
+        result = Fleet(cluster, leaves_out=True).run(words)
+    assert [machine.share for machine in result.of_requests.machines] == [1]
+
+
 def test_a_load_that_the_engine_refuses_is_an_error(cluster: DaskCluster) -> None:
     with pytest.raises(CouldNotRun, match="nonsense"):
         Fleet(cluster).run(["http://127.0.0.1:1/", "--clients", "4", "--nonsense", "1"])

@@ -108,7 +108,7 @@ def test_an_interrupted_run_says_what_it_had() -> None:
     [
         (("--threshold", "p99<1s"), "is not a metric of streams"),
         (("--slow", "5%"), "--slow needs --transport tcp"),
-        (("--cluster", "local:1"), "from one machine only"),
+        (("--cluster", "local:2"), "1 clients cannot be shared by 2 machines"),
         (("--media", "/nonexistent"), "cannot read /nonexistent"),
         (("--rate", "5"), "unexpected argument"),
     ],

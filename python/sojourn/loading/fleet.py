@@ -76,6 +76,8 @@ class Fleet:
     """By machine in the order of the cluster; equal if not given."""
     observes: bool = False
     """Whether this machine generates a small share as well, beside the server that the options name to observe."""
+    leaves_out: bool = False
+    """Whether machines are left out if there are fewer clients; otherwise such a load is refused."""
 
     @property
     def address(self) -> str:
@@ -101,6 +103,9 @@ class Fleet:
             CouldNotRun: a machine does not become ready; none has started then.
         """
         loaders: list[Loader | ThisMachine] = [*self.cluster.loaders()]
+        clients = option(options, "--clients") or ("1" if plays_streams(options) else "")
+        if self.leaves_out and clients.isdecimal():
+            loaders = loaders[: max(1, int(clients))]
         machines = machines_of([each.name for each in loaders], self.weights)
         if self.observes:
             machines = [Machine(each.host, each.share * (1 - OBSERVER_SHARE)) for each in machines]

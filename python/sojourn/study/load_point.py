@@ -220,7 +220,7 @@ class _Way:
 
     def runner(self, tool: Tool) -> Runner:
         if self.link == NONE:
-            return local(tool) if self.fleet is None else replace(self.fleet, tool=tool).run
+            return local(tool) if self.fleet is None else replace(self.fleet, tool=tool, leaves_out=True).run
         if self.fleet is not None:
             raise CouldNotRun(
                 "a network link is between two parts of this machine", "leave out --load-on-cluster for this study"
