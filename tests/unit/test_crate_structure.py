@@ -21,7 +21,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 CRATES = {path.parent.name: path.parent for path in (ROOT / "crates").glob("*/Cargo.toml")}
 
-PURE = {"cgi", "http", "http-cache", "media", "queueing", "s3", "workload"}
+PURE = {"cgi", "http", "http-cache", "media", "nfs", "queueing", "s3", "workload"}
 """No sockets, no files, no clock, no threads."""
 PERFORMING = {"cache-store", "content", "link", "load", "measure", "rtsp-server", "server", "web99"}
 EDGES = {"engine", "py", "wasm"}

@@ -3,6 +3,7 @@
 
 pub mod client;
 pub mod fixture;
+pub mod nfs_server;
 pub mod object_store;
 mod pages;
 mod pipe;

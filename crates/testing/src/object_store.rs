@@ -29,6 +29,8 @@ pub enum Fault {
     Cuts(usize),
     /// Waits before each answer.
     Waits(Duration),
+    /// Refuses every signature.
+    RefusesSignatures,
     /// Sends the whole object whatever range was asked for.
     IgnoresRanges,
     /// Sends no validators and heeds no conditions.
@@ -105,6 +107,10 @@ impl ObjectStore {
         };
     }
 
+    pub fn connections(&self) -> usize {
+        self.upstream.connections()
+    }
+
     /// The heads of all requests.
     pub fn heads(&self) -> Vec<String> {
         self.upstream.heads()
@@ -135,8 +141,14 @@ impl State {
             Some(Fault::Waits(time)) => std::thread::sleep(time),
             _ => {}
         }
-        if self.is_signed && !is_signature_right(&head) {
-            return self.error(peer, 403, "SignatureDoesNotMatch");
+        if self.is_signed && (fault == Some(Fault::RefusesSignatures) || !is_signature_right(&head)) {
+            // Stores repeat what they have made of the request.
+            let body = format!(
+                "<Error><Code>SignatureDoesNotMatch</Code><Message>as scripted</Message>\
+                <AWSAccessKeyId>{}</AWSAccessKeyId><CanonicalRequest>{head}</CanonicalRequest></Error>",
+                KEY.0
+            );
+            return self.error_body(peer, 403, &body);
         }
         let Some(object) = self.objects.lock().unwrap().get(path).cloned() else {
             return self.error(peer, 404, "NoSuchKey");
@@ -198,6 +210,10 @@ impl State {
         let body = format!(
             "<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>as scripted</Message></Error>"
         );
+        self.error_body(peer, status, &body)
+    }
+
+    fn error_body(&self, peer: &mut Peer, status: u16, body: &str) -> Option<()> {
         let length = body.len();
         peer.send(format!("HTTP/1.1 {status} X\r\nContent-Type: application/xml\r\nContent-Length: {length}\r\n\r\n{body}").as_bytes());
         Some(())

@@ -11,6 +11,7 @@ pub mod http;
 pub mod http_cache;
 pub mod load;
 pub mod measure;
+pub mod nfs;
 pub mod origins;
 pub mod queueing;
 pub mod rtsp;
@@ -47,6 +48,7 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("log_format", workload::log_format),
     ("log_line", workload::log_line),
     ("mp4_film", films::film),
+    ("nfs_record", nfs::record),
     ("proxy_metadata", http_cache::metadata),
     ("proxy_network", origins::network),
     ("proxy_origin", origins::origin),

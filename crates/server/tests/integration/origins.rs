@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sojourn_content::remote::client::{Client, Timeouts};
-use sojourn_content::remote::{HttpStore, Provider, Remote, RemoteLimits, SharedFiles, Signer};
+use sojourn_content::remote::nfs::{Export, NfsStore};
+use sojourn_content::remote::{HttpStore, Provider, Remote, RemoteLimits, SharedFiles, Signer, Store};
 use sojourn_content::{Directory, Rules};
 use sojourn_s3::{Credentials, Source};
 use sojourn_server::{ALL, CacheScope, Counter, Site, architecture};
+use sojourn_testing::nfs_server::{self, NfsServer};
 use sojourn_testing::object_store::{Fault, KEY, ObjectStore, REGION};
 
 use crate::server::Server;
@@ -34,14 +36,31 @@ fn signer() -> Arc<Signer> {
 /// A site with the objects of `store` below `bucket`, whose attributes are trusted for `trusted`.
 fn site(store: &ObjectStore, signer: Option<Arc<Signer>>, trusted: Duration) -> Site {
     let client = Client::new(&store.url(), None, TIMEOUTS, 4).unwrap();
+    remote(Box::new(HttpStore::new(client, "/bucket/".to_owned(), signer)), trusted)
+}
+
+/// The same with the files of an NFS server.
+fn nfs_site(server: &NfsServer, trusted: Duration) -> Site {
+    let port = Some(server.address.port());
+    let export = Export {
+        host: server.address.ip().to_string(),
+        path: "/".to_owned(),
+        nfs_port: port,
+        mount_port: port,
+        uid: Some(0),
+        gid: Some(0),
+    };
+    remote(Box::new(NfsStore::new(export, TIMEOUTS, 4, true, trusted)), trusted)
+}
+
+fn remote(store: Box<dyn Store>, trusted: Duration) -> Site {
     let limits = RemoteLimits {
         chunk_bytes: CHUNK,
         attributes_min: trusted,
         attributes_max: trusted,
         stale: Duration::ZERO,
     };
-    let store = HttpStore::new(client, "/bucket/".to_owned(), signer);
-    Site::new(Arc::new(Remote::new(Box::new(store), Rules::default(), limits, |_| {})))
+    Site::new(Arc::new(Remote::new(store, Rules::default(), limits, |_| {})))
 }
 
 fn serve(name: &str, mut site: Site) -> Server {
@@ -68,7 +87,7 @@ fn comparable(answer: &[u8]) -> (Vec<String>, Vec<u8>) {
 fn it_is_served_as_from_a_directory() {
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir(root.path().join("dir")).unwrap();
-    let store = ObjectStore::start();
+    let (store, files) = (ObjectStore::start(), NfsServer::start());
     for (name, bytes) in [
         ("a.txt", b"hello".to_vec()),
         ("large.bin", large()),
@@ -76,11 +95,14 @@ fn it_is_served_as_from_a_directory() {
         ("empty.txt", vec![]),
     ] {
         std::fs::write(root.path().join(name), &bytes).unwrap();
+        files.put(name, bytes.clone(), 1000);
         store.put(&format!("/bucket/{name}"), bytes, "");
     }
     let local = serve("amped", Site::new(Arc::new(Directory::new(root.path(), Rules::default()).unwrap())));
     for architecture in ALL.iter().filter(|each| each.cache_scope() == Some(CacheScope::Server)) {
-        let remote = serve(architecture.name(), site(&store, Some(signer()), Duration::from_secs(60)));
+        let trusted = Duration::from_secs(60);
+        let remotes = [site(&store, Some(signer()), trusted), nfs_site(&files, trusted)]
+            .map(|site| serve(architecture.name(), site));
         for request in [
             "GET /a.txt HTTP/1.0\r\n\r\n",
             "HEAD /a.txt HTTP/1.0\r\n\r\n",
@@ -98,20 +120,21 @@ fn it_is_served_as_from_a_directory() {
             "GET /none/ HTTP/1.0\r\n\r\n",
             "POST /a.txt HTTP/1.0\r\n\r\n",
         ] {
-            let answers = [&local, &remote].map(|server| {
+            let answer = |server: &Server| {
                 let mut client = server.connect();
                 client.send(request.as_bytes());
                 comparable(&client.rest())
-            });
-            assert!(
-                answers[0] == answers[1],
-                "{}: {request}: {:?} {:?}",
-                architecture.name(),
-                answers[0].0,
-                answers[1].0
-            );
+            };
+            let expected = answer(&local);
+            for (kind, remote) in ["S3", "NFS"].iter().zip(&remotes) {
+                let found = answer(remote);
+                let name = architecture.name();
+                assert!(found == expected, "{name}, {kind}: {request}: {:?} {:?}", found.0, expected.0);
+            }
         }
-        remote.stop();
+        for remote in remotes {
+            remote.stop();
+        }
     }
 }
 
@@ -206,17 +229,61 @@ fn a_body_that_cannot_be_finished_is_cut_short() {
     assert!(client.rest().ends_with(&[0; LARGE_BYTES]));
 }
 
-/// How long ten requests for a known object take while the store is slow with another.
-fn others_wait(name: &str, signer: Option<Arc<Signer>>) -> Duration {
-    let store = if signer.is_some() { ObjectStore::start() } else { ObjectStore::public() };
+#[test]
+fn failures_of_an_nfs_server_have_a_status() {
+    let files = NfsServer::start();
+    files.put("a", "known", 1000);
+    let server = serve("amped", nfs_site(&files, Duration::ZERO));
+    for (fault, expected) in [
+        (nfs_server::Fault::Absent, "502"),
+        (nfs_server::Fault::None, "200"),
+        (nfs_server::Fault::Hangs, "504"),
+        (nfs_server::Fault::None, "200"),
+    ] {
+        files.set_fault(fault);
+        let answer = server.get("/a");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {expected} ")), "{fault:?}: {answer}");
+    }
+    let served = server.stop();
+    assert_eq!((served.value(Counter::OriginTimeouts), served.value(Counter::OriginFailures)), (1, 1));
+}
+
+/// A site whose store has two objects, `known` and `slow`; how to make it slow; how often it was asked.
+struct Slowing {
+    site: Site,
+    slow_down: Box<dyn Fn()>,
+    asked: Box<dyn Fn() -> usize>,
+}
+
+fn slowing_objects(signer: Option<Arc<Signer>>) -> Slowing {
+    let store = Arc::new(if signer.is_some() { ObjectStore::start() } else { ObjectStore::public() });
     store.put("/bucket/slow", "slow", "");
     store.put("/bucket/known", "known", "");
-    let server = serve(name, site(&store, signer, Duration::from_secs(60)));
+    let site = site(&store, signer, Duration::from_secs(60));
+    let own = Arc::clone(&store);
+    let slow_down = Box::new(move || own.set_fault("/bucket/slow", Some(Fault::Waits(SLOW))));
+    Slowing { site, slow_down, asked: Box::new(move || store.heads().len()) }
+}
+
+fn slowing_files() -> Slowing {
+    let server = NfsServer::start();
+    server.put("slow", "slow", 1000);
+    server.put("known", "known", 1000);
+    let site = nfs_site(&server, Duration::from_secs(60));
+    let own = server.clone();
+    let slow_down = Box::new(move || own.set_fault(nfs_server::Fault::Waits(SLOW)));
+    Slowing { site, slow_down, asked: Box::new(move || server.calls()) }
+}
+
+/// How long ten requests for a known object take while the store is slow with another.
+fn others_wait(name: &str, slowing: Slowing) -> Duration {
+    let server = serve(name, slowing.site);
     assert!(server.get("/known").ends_with("known"));
-    store.set_fault("/bucket/slow", Some(Fault::Waits(SLOW)));
+    (slowing.slow_down)();
+    let before = (slowing.asked)();
     let mut waiting = server.connect();
     waiting.send(b"GET /slow HTTP/1.0\r\n\r\n");
-    sojourn_testing::until("the store is asked", || store.heads().last()?.contains("/slow").then_some(()));
+    sojourn_testing::until("the store is asked", || ((slowing.asked)() > before).then_some(()));
     let begun = Instant::now();
     for _ in 0..10 {
         assert!(server.get("/known").ends_with("known"));
@@ -228,11 +295,15 @@ fn others_wait(name: &str, signer: Option<Arc<Signer>>) -> Duration {
 
 #[test]
 fn a_slow_origin_stalls_the_other_clients_of_sped_and_not_those_of_amped() {
-    for is_signed in [false, true] {
-        let signer = || is_signed.then(signer);
-        let (sped, amped) = (others_wait("sped", signer()), others_wait("amped", signer()));
+    for kind in ["HTTP", "S3", "NFS"] {
+        let slowing = || match kind {
+            "HTTP" => slowing_objects(None),
+            "S3" => slowing_objects(Some(signer())),
+            _ => slowing_files(),
+        };
+        let (sped, amped) = (others_wait("sped", slowing()), others_wait("amped", slowing()));
         let ratio = sped.as_secs_f64() / amped.as_secs_f64();
-        assert!(sped > SLOW / 2 && ratio > 3.0, "signed: {is_signed}: SPED {sped:?}, AMPED {amped:?}");
+        assert!(sped > SLOW / 2 && ratio > 3.0, "{kind}: SPED {sped:?}, AMPED {amped:?}");
     }
 }
 

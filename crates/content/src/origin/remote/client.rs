@@ -440,11 +440,11 @@ fn read_once(stream: &mut Stream, into: &mut [u8]) -> io::Result<usize> {
 }
 
 /// The time until `deadline`; never zero, which would mean no limit.
-fn left(deadline: Instant) -> Duration {
+pub(super) fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
 }
 
 /// A socket's own timeout is reported as if it did not block.
-fn is_timeout(error: &io::Error) -> bool {
+pub(super) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
 }

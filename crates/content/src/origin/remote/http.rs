@@ -136,10 +136,7 @@ impl HttpStore {
                 let body = exchange.text_body(ERROR_BYTES_MAX).unwrap_or_default();
                 let code = xml::text_of(&body, "Code").unwrap_or_default();
                 let message = xml::text_of(&body, "Message").unwrap_or_default();
-                let are_keys_at_fault =
-                    ["ExpiredToken", "InvalidToken", "InvalidAccessKeyId"].contains(&&*code);
-                if let Some(signer) = self.signer.as_ref().filter(|_| are_keys_at_fault) {
-                    signer.renew();
+                if self.signer.as_ref().is_some_and(|signer| signer.renew_if_refused(&code)) {
                     return StoreError::Failed(format!("{code}: {message}"));
                 }
                 match &*code {

@@ -22,6 +22,7 @@ use crate::rules::Rules;
 
 pub mod client;
 mod http;
+pub mod nfs;
 mod signer;
 mod store;
 #[cfg(test)]

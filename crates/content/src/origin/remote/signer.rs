@@ -122,8 +122,17 @@ impl Signer {
         Ok(())
     }
 
+    /// Fetches new credentials if a store's error code says that they are at fault; returns whether it does.
+    pub fn renew_if_refused(&self, code: &str) -> bool {
+        let are_at_fault = ["ExpiredToken", "InvalidToken", "InvalidAccessKeyId"].contains(&code);
+        if are_at_fault {
+            self.renew();
+        }
+        are_at_fault
+    }
+
     /// Fetches new credentials in a thread, unless one does already.
-    pub fn renew(&self) {
+    fn renew(&self) {
         if matches!(self.provider.source, Source::Environment(_))
             || self.is_fetching.swap(true, Ordering::AcqRel)
         {

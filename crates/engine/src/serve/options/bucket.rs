@@ -99,8 +99,12 @@ fn service_url(source: &Source) -> Option<&str> {
 
 /// Adds connections to the server of `url`, and lookups of its name.
 pub fn add_server(url: &str, needs: &mut Needs) {
-    let port = port_of(url);
     needs.read.extend(RESOLVER.iter().map(PathBuf::from));
+    add_port(port_of(url), needs);
+}
+
+/// Adds connections to this port.
+pub fn add_port(port: u16, needs: &mut Needs) {
     needs.connections = match std::mem::take(&mut needs.connections) {
         Connections::Any => Connections::Any,
         Connections::None => Connections::To(vec![port]),

@@ -38,7 +38,7 @@ use upstream::UpstreamOptions;
     after_help = "Example: sojourn serve public --listen 127.0.0.1:8080 --architecture amped --helpers 4"
 )]
 pub struct Options {
-    /// The directory, or a remote origin: s3://BUCKET[/PREFIX], http://HOST[:PORT][/PATH] or https
+    /// The directory, or a remote origin: s3://BUCKET[/PREFIX], nfs://HOST/PATH, http://HOST[:PORT][/PATH] or https
     #[arg(value_name = "DIR")]
     pub root: PathBuf,
     /// Read options from this TOML file: keys are the long options without dashes, and root for DIR; the command line

@@ -2,19 +2,25 @@
 //!
 //! Only objects can be reached. The query is dropped, because it selects other resources of a bucket (`?acl`,
 //! `?list-type=2`), and so are all fields but conditions and ranges: an object store obeys many others. A path that ends
-//! in a slash stands for its index object, so a bucket cannot be listed, either.
+//! in a slash stands for its index object, so a bucket cannot be listed, either. The bodies of a store's errors may repeat
+//! the signed request, so they go to the log, and clients get a line of ours.
 
 use std::sync::Arc;
 
 use sojourn_content::remote::{Signer, unix_now};
 use sojourn_http::path::percent_encode;
+use sojourn_http::upstream::{Body, Head};
 use sojourn_http::{SitePath, Status, head};
+use sojourn_s3::xml;
 
 use crate::stderr;
 
 /// The fields that are passed on, and signed.
 const PASSED_ON: [&str; 6] =
     ["range", "if-range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since"];
+
+/// How much of an error's body is read; after that, the connection is closed.
+const ERROR_BYTES_MAX: usize = 64 * 1024;
 
 #[derive(Debug)]
 pub struct Bucket {
@@ -78,8 +84,72 @@ impl Bucket {
     }
 }
 
+/// An error of a store whose body is withheld from clients.
+#[derive(Debug)]
+pub struct StoreError {
+    status: u16,
+    body: Vec<u8>,
+}
+
+/// What clients get instead of an error's body.
+pub struct OwnBody {
+    /// The field lines and the empty line.
+    pub fields: Vec<u8>,
+    pub text: String,
+}
+
+impl StoreError {
+    /// The error that begins with `head`, if it is one and has a body.
+    pub fn of(head: &Head<'_>) -> Option<(StoreError, OwnBody)> {
+        if head.status < 300 || head.body == Body::None {
+            return None;
+        }
+        let reason =
+            http::StatusCode::from_u16(head.status).ok().and_then(|status| status.canonical_reason());
+        let text = format!("{} {}\n", head.status, reason.unwrap_or("Refused"));
+        let mut fields = Vec::new();
+        for (name, value) in head::field_lines(head.fields) {
+            let describes_body = name.len() > 8 && name[..8].eq_ignore_ascii_case(b"content-")
+                || [&b"etag"[..], b"last-modified"].iter().any(|own| name.eq_ignore_ascii_case(own));
+            if !describes_body {
+                for part in [name, b": ", value, b"\r\n"] {
+                    fields.extend_from_slice(part);
+                }
+            }
+        }
+        head::field(&mut fields, "Content-Type", "text/plain; charset=utf-8");
+        fields.extend_from_slice(b"\r\n");
+        Some((StoreError { status: head.status, body: Vec::new() }, OwnBody { fields, text }))
+    }
+
+    /// Takes a part of the body; false if there is too much.
+    pub fn append(&mut self, part: &[u8]) -> bool {
+        let room = ERROR_BYTES_MAX - self.body.len();
+        self.body.extend_from_slice(&part[..part.len().min(room)]);
+        part.len() < room
+    }
+
+    /// Reports the error of `bucket`, and has its credentials renewed if they are at fault.
+    pub fn report(self, bucket: &Bucket) {
+        let body = String::from_utf8_lossy(&self.body);
+        let text = |name| xml::text_of(&body, name).unwrap_or_default();
+        let (code, message) = (text("Code"), text("Message"));
+        if let Some(signer) = &bucket.signer {
+            signer.renew_if_refused(&code);
+        }
+        // Absent objects are no failure.
+        if self.status != 404 {
+            let what = format!("{} {code}: {message}", self.status);
+            stderr::write(&format!("upstream {}: {}\n", bucket.authority, what.escape_debug()));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use sojourn_http::request::Version;
+    use sojourn_http::upstream::RequestKind;
+
     use super::*;
 
     fn of(text: &str) -> Result<String, Status> {
@@ -121,5 +191,18 @@ mod tests {
         let expected = "HEAD /site/p/a HTTP/1.1\r\nHost: store.example\r\nrange: bytes=0-9\r\n\
             if-none-match: \"a\",\"b\"\r\n\r\n";
         assert_eq!(of(text).as_deref(), Ok(expected));
+    }
+
+    #[test]
+    fn errors_of_a_store_are_withheld() {
+        let fields = b"Content-Type: application/xml\r\ncontent-length: 9\r\nETag: \"a\"\r\nX-Id: 7\r\n\r\n";
+        let head = |status, asked| Head::of_fields(status, Version::Http11, b"", fields, asked).unwrap();
+        let (mut error, own) = StoreError::of(&head(403, RequestKind::Other)).unwrap();
+        assert_eq!(own.text, "403 Forbidden\n");
+        assert_eq!(own.fields, b"X-Id: 7\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n");
+        assert!(error.append(b"<Code>") && !error.append(&[0; ERROR_BYTES_MAX]));
+        assert_eq!(error.body.len(), ERROR_BYTES_MAX);
+        assert!(StoreError::of(&head(206, RequestKind::Other)).is_none());
+        assert!(StoreError::of(&head(403, RequestKind::Head)).is_none());
     }
 }

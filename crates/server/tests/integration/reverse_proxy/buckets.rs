@@ -99,3 +99,24 @@ fn a_store_that_fails_is_a_bad_gateway_or_a_stale_answer() {
     let answer = server.get("/b");
     assert!(!answer.ends_with("gone"), "{answer}");
 }
+
+#[test]
+fn what_a_store_says_of_a_signed_request_is_not_passed_on() {
+    let store = ObjectStore::start();
+    store.put("/bucket/site/a", "a", "");
+    store.set_fault("/bucket/site/a", Some(Fault::RefusesSignatures));
+    for architecture in ["amped", "mt"] {
+        let server = proxy(architecture, &store, 1 << 20);
+        for (path, expected) in [("/a", "403 Forbidden\n"), ("/none", "404 Not Found\n")] {
+            let answer = server.get(path);
+            let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+            assert!(head.starts_with(&format!("HTTP/1.1 {}", &expected[..4])), "{architecture}: {answer}");
+            assert!(head.contains("\r\nContent-Type: text/plain; charset=utf-8"), "{answer}");
+            assert_eq!(body, expected, "{architecture}");
+        }
+        // Under the others, each thread has its own.
+        if architecture == "amped" {
+            assert_eq!(store.connections(), 1, "the connection is kept after an error");
+        }
+    }
+}

@@ -13,6 +13,7 @@ use sojourn_http::upstream::Parser;
 use super::{Machine, UpstreamClient};
 use crate::applications::Scripts;
 use crate::connection::{Buffer, Event, Reason, Shared, Wait, Want};
+use crate::handler::reverse_proxy::bucket::StoreError;
 use crate::handler::reverse_proxy::{Bucket, End, Flow, FlowId, Protocol, Upload};
 
 mod body;
@@ -50,6 +51,8 @@ pub struct UpstreamConnection {
     /// True if the upstream keeps the connection after the current response.
     keeps: bool,
     head_received_at: Duration,
+    /// The response is an error of a bucket, whose body no client gets.
+    withheld: Option<StoreError>,
 }
 
 #[derive(Debug)]
@@ -99,6 +102,7 @@ impl UpstreamConnection {
             answered: 0,
             keeps: true,
             head_received_at: Duration::ZERO,
+            withheld: None,
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use sojourn_cgi::fastcgi::Ending;
 use sojourn_http::Status;
-use sojourn_http::upstream::Head;
+use sojourn_http::upstream::{Body::Length, Head};
 
 use super::body::{Body, Progress};
 use super::failure::fail;
 use super::{Stage, UpstreamClient, UpstreamConnection, UpstreamProtocol};
 use crate::connection::{Buffer, Reason, Shared, Want};
 use crate::counters::Counter;
+use crate::handler::reverse_proxy::bucket::StoreError;
 use crate::handler::reverse_proxy::{End, FlowId, ResponseAction};
 
 /// The most interim responses (1xx) before a response; an upstream that sends more has failed.
@@ -100,6 +101,7 @@ impl UpstreamConnection {
     fn read_head(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         let id = self.flow.expect("there is a request");
         let is_records = matches!(self.protocol, UpstreamProtocol::FastCgi(_));
+        let is_bucket = matches!(self.protocol, UpstreamProtocol::Http(Some(_)));
         loop {
             let asked = self.flow(upstream_client).asked;
             let (ending, parsed) = match &mut self.protocol {
@@ -133,7 +135,21 @@ impl UpstreamConnection {
                     upstream_client.answered(self.upstream);
                 }
                 let began = upstream_client.flow(id).began;
-                let is_again = handle_head(id, &head, now, upstream_client);
+                let withheld = if is_bucket { StoreError::of(&head) } else { None };
+                let is_again = match withheld {
+                    None => handle_head(id, &head, now, upstream_client),
+                    Some((error, own)) => {
+                        let length = own.text.len() as u64;
+                        let (fields, content_length) = (&own.fields[..], Some(length));
+                        let own_head = Head { fields, body: Length(length), content_length, ..head };
+                        let is_again = handle_head(id, &own_head, now, upstream_client);
+                        if !is_again {
+                            upstream_client.flow(id).append(own.text.as_bytes().into());
+                            self.withheld = Some(error);
+                        }
+                        is_again
+                    }
+                };
                 self.head_received_at = shared.clock.now;
                 let waited = self.head_received_at.saturating_sub(began);
                 shared.served.add(Counter::UpstreamHeadWait, waited.as_nanos() as u64);
@@ -165,13 +181,21 @@ impl UpstreamConnection {
     fn read_body(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         let id = self.flow.expect("there is a request");
         let Stage::Body(body) = &mut self.stage else { unreachable!("a body is being read") };
-        let progress = body.read(&mut self.input, |part| upstream_client.flow(id).append(part));
+        let mut is_enough = false;
+        let progress = body.read(&mut self.input, |part| match &mut self.withheld {
+            None => upstream_client.flow(id).append(part),
+            Some(error) => is_enough = !error.append(&part),
+        });
         upstream_client.limit_shared(id);
         upstream_client.wake_readers(id);
         let may_end = body.may_end();
         let has_ended =
             matches!(&self.protocol, UpstreamProtocol::FastCgi(fastcgi) if fastcgi.ending.is_some());
         match progress {
+            Progress::More if is_enough => {
+                self.keeps = false;
+                self.complete(upstream_client, shared)
+            }
             Progress::More if has_ended && may_end => self.complete(upstream_client, shared),
             Progress::More if has_ended => self.fail_upstream(Status::BadGateway, upstream_client, shared),
             Progress::More if self.is_abandoned(upstream_client) => Want::Close(Reason::Finished),
@@ -184,6 +208,9 @@ impl UpstreamConnection {
     pub(super) fn complete(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         let took = shared.clock.now.saturating_sub(self.head_received_at);
         shared.served.add(Counter::UpstreamBodyWait, took.as_nanos() as u64);
+        if let (Some(error), UpstreamProtocol::Http(Some(bucket))) = (self.withheld.take(), &self.protocol) {
+            error.report(bucket);
+        }
         let flow = self.flow.take().expect("there was a request");
         upstream_client.finish(flow, End::Complete);
         self.rest(upstream_client, shared)
