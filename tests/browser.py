@@ -17,7 +17,7 @@ OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"),
     *("--disable-component-update", "--disable-sync", "--hide-scrollbars", "--remote-debugging-pipe"),
 )
-KEYS = {"Tab": 9, "ArrowRight": 39, "ArrowUp": 38, "End": 35, "Home": 36}
+KEYS = {"Tab": 9, "Enter": 13, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "End": 35, "Home": 36}
 
 
 class Page:

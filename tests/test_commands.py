@@ -31,6 +31,7 @@ COMMANDS = (
     "simulate",
     "predict",
     "plan",
+    "ui",
     "fit",
     "compare",
     "import-jmt",

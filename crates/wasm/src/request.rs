@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sojourn_queueing::simulator::{self, Plan, Target};
 use sojourn_queueing::solver;
-use sojourn_queueing::system_file;
+use sojourn_queueing::system_file::{self, Edit};
 
 /// The most systems that one request may solve.
 const VARIANTS_MAX: usize = 1_000;
@@ -35,6 +35,10 @@ enum Request {
         #[serde(default)]
         settings: Vec<String>,
     },
+    /// What a system file states, which may be incomplete, and the first error in it.
+    Outline { system: String },
+    /// Makes edits and keeps the rest of the text.
+    Edit { system: String, edits: Vec<Edit> },
 }
 
 #[derive(Serialize)]
@@ -56,6 +60,10 @@ pub fn answer(request: &[u8], should_continue: &mut dyn FnMut(u64) -> bool) -> S
             respond(plan.and_then(|plan| simulate(&system, &settings, &plan, should_continue)))
         }
         Ok(Request::Write { system, settings }) => respond(written(&system, &settings)),
+        Ok(Request::Outline { system }) => respond(Ok(system_file::outline(&system))),
+        Ok(Request::Edit { system, edits }) => {
+            respond(system_file::edited(&system, &edits).map_err(|error| error.to_string()))
+        }
     }
 }
 
@@ -146,6 +154,21 @@ mod tests {
         let (mean, half_width) = (&time["mean"], &time["mean_half_width"]);
         let (mean, half_width) = (mean.as_f64().expect("a mean"), half_width.as_f64().expect("an interval"));
         assert!((mean - 0.2).abs() < 2.0 * half_width && half_width < 0.05 * mean);
+    }
+
+    #[test]
+    fn an_edit_keeps_the_rest_and_an_outline_says_where_the_error_is() {
+        let response = asked(
+            r#""do": "edit", "edits": [{"do": "set", "path": ["stations", "web", "servers"], "value": "0"}]"#,
+        );
+        let text = response["ok"].as_str().expect("a text");
+        assert!(text.contains("demand = \"100ms\"\nservers = 0\n"), "{text}");
+        let request = serde_json::json!({"do": "outline", "system": text}).to_string();
+        let answer = answer(request.as_bytes(), &mut |_| true);
+        let outline: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+        assert_eq!(outline["ok"]["content"]["stations"]["web"]["servers"], 0);
+        assert_eq!(outline["ok"]["error"]["path"], serde_json::json!(["stations", "web", "servers"]));
+        assert_eq!(outline["ok"]["error"]["line"], 4);
     }
 
     #[test]

@@ -13,7 +13,7 @@ from sojourn.commands.run_options import RunOptions
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.loading import folder as load_folder
 from sojourn.loading import metrics, repetition
-from sojourn.loading.comparison import Comparison, Group, compare, regressions
+from sojourn.loading.comparison import Comparison, Group, compare, read_group, regressions
 from sojourn.loading.repetition import Turn
 from sojourn.loading.result import LoadResult
 from sojourn.loading.steps import with_saturation
@@ -56,11 +56,7 @@ def run(words: Sequence[str], wanted: RunOptions, repeat: Repeat) -> None:
 
 def group(text: str) -> Group:
     """Reads the runs of folders or JSON results, separated by commas; a folder of repetitions means all of its runs."""
-    paths = [run for part in text.split(",") if part for run in load_folder.repetitions(Path(part))]
-    if not paths:
-        raise CouldNotRun("there is no run to compare", "give two runs, as in sojourn compare runs/a runs/b")
-    environments = [load_folder.environment(path) for path in paths if path.is_dir()]
-    return Group(text, [load_folder.read(path) for path in paths], [each for each in environments if each])
+    return read_group([Path(part) for part in text.split(",") if part], text)
 
 
 def failed(comparison: Comparison, limit: float | None) -> bool:

@@ -25,11 +25,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from sojourn.loading import metrics
+from sojourn.failure import CouldNotRun
+from sojourn.loading import folder, metrics
 from sojourn.loading.confidence import LEVEL, Spread, chance_above, over_runs, sections, student_t
 from sojourn.loading.metric import Metric
 from sojourn.loading.result import LoadResult
@@ -223,6 +225,19 @@ class Comparison:
             "warnings": [*self.warnings],
             "differences": differences,
         }
+
+
+def read_group(places: Sequence[Path], name: str) -> Group:
+    """Reads the runs of folders or JSON results; a folder of repetitions means all of its runs.
+
+    Raises:
+        CouldNotRun: there is no run, or one cannot be read.
+    """
+    paths = [run for place in places for run in folder.repetitions(place)]
+    if not paths:
+        raise CouldNotRun("there is no run to compare", "give two runs, as in sojourn compare runs/a runs/b")
+    environments = [folder.environment(path) for path in paths if path.is_dir()]
+    return Group(name, [folder.read(path) for path in paths], [each for each in environments if each])
 
 
 def compare(first: Group, second: Group) -> Comparison:

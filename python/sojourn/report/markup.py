@@ -5,12 +5,13 @@ Log contents are untrusted: a path named `<script>` must reach the page as text.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 from string import Template
 
-_VOID = frozenset({"br", "col", "img", "meta"})
+_VOID = frozenset({"br", "col", "img", "input", "meta"})
 
 
 class Markup(str):
@@ -85,6 +86,11 @@ def shell(
         version=element("span", version),
         sources=listed,
     )
+
+
+def as_json(value: object) -> Markup:
+    """A value as the content of a script element, which no text of a log or a file can end."""
+    return Markup(json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c"))
 
 
 def script(name: str) -> str:

@@ -7,16 +7,20 @@ mod capacity;
 mod class;
 mod demand;
 mod distribution;
+mod edit;
 mod reader;
 mod settings;
 mod station;
 mod unit;
 
+use serde::Serialize;
 use thiserror::Error;
+use toml::Table;
 
 use crate::system::{Demand, StationModel, System};
 use reader::{Document, Reader};
 
+pub use edit::{Edit, EditError, Step, edited};
 pub use settings::{SettingError, with_settings};
 
 /// The largest file read: a system has tens of lines.
@@ -55,12 +59,51 @@ pub fn parse(text: &str) -> Result<System, SystemFileError> {
     let name = root.text_or("name", "system")?;
     // Free text for people. Reading it marks the key as known.
     root.text_or("description", "")?;
+    check_drawing(&root)?;
     let sizes = root.optional("document").map(|value| distribution::size(&value)).transpose()?;
     let stations = station::parse_all(&mut root)?;
     let classes = class::parse_all(&mut root, &stations, sizes.as_ref())?;
     root.finish()?;
     let stations = stations.into_iter().map(|station| station.model).collect();
     Ok(System { name, stations, classes })
+}
+
+/// What a file states, for an editor, and the first error in it.
+#[derive(Debug, Serialize)]
+pub struct Outline {
+    /// As written; empty if the text is not TOML.
+    pub content: Table,
+    pub error: Option<Misplaced>,
+}
+
+/// An error with its place.
+#[derive(Debug, Serialize)]
+pub struct Misplaced {
+    pub line: usize,
+    pub message: String,
+    /// The path of the value or table that the error is about; empty for the whole file.
+    pub path: Vec<Step>,
+}
+
+/// The outline of a file, which may be incomplete or wrong.
+pub fn outline(text: &str) -> Outline {
+    let error = parse(text).err().map(|SystemFileError { line, message }| {
+        let path = Document::new(text).map_or_else(|_| Vec::new(), |found| found.path_at(line, &message));
+        Misplaced { line, message, path }
+    });
+    Outline { content: text.parse().unwrap_or_default(), error }
+}
+
+/// `[drawing]`: where an editor draws a station, `NAME = [x, y]`. The models ignore it.
+fn check_drawing(root: &Reader<'_>) -> Result<(), SystemFileError> {
+    let Some(value) = root.optional("drawing") else { return Ok(()) };
+    for (_, place) in value.table()?.values() {
+        let numbers = place.array()?.iter().map(reader::Value::number).collect::<Result<Vec<_>, _>>()?;
+        if numbers.len() != 2 {
+            return Err(place.error("a place in the drawing is `[x, y]`"));
+        }
+    }
+    Ok(())
 }
 
 /// The entries of a mandatory table of tables, such as `[stations.*]`.

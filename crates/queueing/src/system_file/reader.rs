@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::SystemFileError;
+use super::{Step, SystemFileError};
 
 pub(super) struct Document<'d> {
     text: &'d str,
@@ -25,6 +25,49 @@ impl<'d> Document<'d> {
     pub(super) fn root(&self) -> Reader<'_> {
         let table = self.table.get_ref();
         Reader { text: self.text, table, line: 1, known: RefCell::default() }
+    }
+
+    /// The path of what an error on this line is about: the outermost value there whose key the message names, or else
+    /// the outermost below `[stations]` and `[classes]`.
+    pub(super) fn path_at(&self, line: usize, message: &str) -> Vec<Step> {
+        let mut found = Vec::new();
+        self.collect(self.table.get_ref(), line, &mut Vec::new(), &mut found);
+        let named = |path: &&Vec<Step>| matches!(path.last(), Some(Step::Key(key)) if message.contains(&format!("`{key}`")));
+        let below = |path: &&Vec<Step>| path.len() > 1;
+        let chosen = found.iter().filter(below).find(named).or_else(|| found.iter().find(below));
+        chosen.or_else(|| found.first()).cloned().unwrap_or_default()
+    }
+
+    /// The paths of all values that begin on a line, outer before inner.
+    fn collect(&self, table: &DeTable<'_>, line: usize, path: &mut Vec<Step>, found: &mut Vec<Vec<Step>>) {
+        for (key, value) in table.iter() {
+            path.push(Step::Key(key.get_ref().to_string()));
+            if line_at(self.text, key.span().start) == line {
+                found.push(path.clone());
+            }
+            self.collect_within(value, line, path, found);
+            path.pop();
+        }
+    }
+
+    fn collect_within(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        line: usize,
+        path: &mut Vec<Step>,
+        found: &mut Vec<Vec<Step>>,
+    ) {
+        if let Some(table) = value.get_ref().as_table() {
+            self.collect(table, line, path, found);
+        }
+        for (place, item) in value.get_ref().as_array().into_iter().flat_map(|list| list.iter().enumerate()) {
+            path.push(Step::Place(place));
+            if line_at(self.text, item.span().start) == line {
+                found.push(path.clone());
+            }
+            self.collect_within(item, line, path, found);
+            path.pop();
+        }
     }
 }
 
@@ -79,6 +122,14 @@ impl<'d> Reader<'d> {
             Ok((name.to_string(), Reader { line, ..value.table()? }))
         };
         entries.into_iter().map(read).collect()
+    }
+
+    /// All entries, in any order; reading them leaves no key unknown.
+    pub(super) fn values(&self) -> impl Iterator<Item = (&'d str, Value<'d>)> + '_ {
+        self.table.iter().map(|(key, value)| {
+            let name: &'d str = key.get_ref();
+            (name, Value { text: self.text, key: name.to_owned(), value })
+        })
     }
 
     /// Refuses keys that were not read.

@@ -293,3 +293,124 @@ fn stations_that_could_wait_for_each_other_are_refused() {
     assert!(refusal(r#"["door"]"#, "users = 4, think_time = \"0s\"").contains("retry immediately"));
     assert!(parse(&text(r#"["first", "a", "b", "line"]"#, "rate = \"1/s\"")).is_ok());
 }
+
+fn key(path: &str) -> Vec<Step> {
+    let step = |part: &str| part.parse().map_or_else(|_| Step::Key(part.to_owned()), Step::Place);
+    path.split('.').map(step).collect()
+}
+
+fn set(path: &str, value: &str) -> Edit {
+    Edit::Set { path: key(path), value: value.to_owned() }
+}
+
+fn insert(path: &str, value: &str) -> Edit {
+    Edit::Insert { path: key(path), value: value.to_owned() }
+}
+
+const COMMENTED: &str = r#"# What it is for.
+name = "shop" # short
+
+# The application.
+[stations.web]
+servers = 2   # as measured
+discipline = "ps"
+demand = "10ms"
+
+[stations.database]
+discipline = "fifo"
+demand = { law = "exponential", mean = "4ms" }
+
+# Those who buy.
+[classes.buyers]
+rate = "20/s"
+route = [
+    "web", # first
+    "database",
+]
+"#;
+
+#[test]
+fn without_edits_every_byte_stays() {
+    assert_eq!(edited(COMMENTED, &[]).unwrap(), COMMENTED);
+    assert_eq!(edited(SITE, &[]).unwrap(), SITE);
+}
+
+#[test]
+fn an_edit_keeps_comments_order_and_layout() {
+    let check = |edit: Edit, from: &str, to: &str| {
+        assert!(COMMENTED.contains(from), "{from}");
+        assert_eq!(edited(COMMENTED, &[edit]).unwrap(), COMMENTED.replace(from, to));
+    };
+    check(set("stations.web.servers", "4"), "servers = 2   # as", "servers = 4   # as");
+    check(set("stations.database.demand.mean", "\"5ms\""), "mean = \"4ms\"", "mean = \"5ms\"");
+    check(set("classes.buyers.route.0", "\"app\""), "\"web\", # first", "\"app\", # first");
+    check(set("stations.web.capacity", "9"), "demand = \"10ms\"\n", "demand = \"10ms\"\ncapacity = 9\n");
+    check(Edit::Remove { path: key("stations.web.servers") }, "servers = 2   # as measured\n", "");
+    let rename = Edit::Rename { path: key("stations.web"), name: "front".to_owned() };
+    check(rename, "[stations.web]", "[stations.front]");
+    let last = insert("classes.buyers.route.2", "\"web\"");
+    check(last, "    \"database\",\n", "    \"database\",\n    \"web\",\n");
+}
+
+#[test]
+fn tables_and_lists_are_made_where_they_belong() {
+    let edits = [
+        set("stations.cache.discipline", "\"is\""),
+        set("stations.cache.demand", "\"1ms\""),
+        Edit::Remove { path: key("classes.buyers.route") },
+        insert("classes.buyers.routes.0", r#"{ name = "hit", probability = 0.5, visits = ["cache"] }"#),
+        insert("classes.buyers.routes.1", r#"{ name = "miss", probability = 0.5, visits = ["web"] }"#),
+        insert("classes.buyers.routes.1.visits.1", r#""database""#),
+        insert("classes.buyers.routes.1", r#"{ name = "none", probability = 0, visits = ["web"] }"#),
+        set("drawing.cache", "[10, 20]"),
+    ];
+    let text = edited(COMMENTED, &edits).unwrap();
+    let system = parse(&text).unwrap();
+    let names: Vec<&str> = system.classes[0].routes.iter().map(|route| route.name.as_str()).collect();
+    assert_eq!(names, ["hit", "none", "miss"]);
+    assert_eq!(system.classes[0].routes[2].visits.len(), 2);
+    let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part} in {text}"));
+    assert!(place("[stations.cache]") < place("# Those who buy."));
+    assert!(place("[[classes.buyers.routes]]") > place("[classes.buyers]"));
+    assert!(text.contains("visits = [\"web\", \"database\"]"), "{text}");
+}
+
+#[test]
+fn an_edit_of_what_is_not_there_is_refused() {
+    let check = |edit: Edit, expected: &str| {
+        let refusal = edited(COMMENTED, &[edit]).unwrap_err().to_string();
+        assert!(refusal.contains(expected), "{refusal}");
+    };
+    check(set("classes.buyers.route.7", "1"), "no place `classes.buyers.route.7`");
+    check(set("name.x", "1"), "no place `name.x`");
+    check(set("name", "a b"), "");
+    let taken = Edit::Rename { path: key("stations.web"), name: "database".to_owned() };
+    check(taken, "already something named `database`");
+    assert!(edited("a = ", &[]).is_err());
+}
+
+#[test]
+fn an_outline_says_what_an_error_is_about() {
+    let check = |from: &str, to: &str, path: &str| {
+        let text = COMMENTED.replace(from, to);
+        let error = outline(&text).error.unwrap_or_else(|| panic!("no error in {text}"));
+        assert_eq!(error.path, key(path), "{}", error.message);
+    };
+    check("servers = 2", "servers = 0", "stations.web.servers");
+    check("discipline = \"ps\"", "discipline = \"lps\"", "stations.web");
+    check("discipline = \"ps\"\n", "", "stations.web");
+    check("\"database\",", "\"data\",", "classes.buyers.route.1");
+    check("rate = \"20/s\"", "rate = 20", "classes.buyers.rate");
+    assert!(outline(COMMENTED).error.is_none());
+    assert_eq!(outline("").error.unwrap().path, []);
+    assert!(outline("[").content.is_empty());
+}
+
+#[test]
+fn a_drawing_has_two_numbers_for_each_name() {
+    assert!(parse(&format!("{COMMENTED}[drawing]\nweb = [10, 20.5]\nnobody = [0, -1]\n")).is_ok());
+    for wrong in ["web = [10]", "web = 3", "web = [\"a\", 1]"] {
+        let error = parse(&format!("{COMMENTED}[drawing]\n{wrong}\n")).unwrap_err();
+        assert_eq!(error.line, 22, "{error}");
+    }
+}

@@ -1,5 +1,5 @@
 // The models of Sojourn in a page: WebAssembly that takes and gives JSON in its linear memory. crates/wasm is the other
-// side. The page uses this text directly, and a worker made from it simulates.
+// side. Every page that calculates uses this text directly, and workers made from it solve percentiles and simulate.
 "use strict";
 
 class Models {
@@ -28,6 +28,77 @@ class Models {
     return ok;
   }
 }
+
+// A worker that answers one request at a time. Where a browser forbids workers, the page's thread answers.
+// `source` is this text, and `loaded` gives the WebAssembly as { bytes, models }.
+class Asker {
+  constructor(source, loaded) {
+    this.source = source;
+    this.loaded = loaded;
+  }
+  start() {
+    const address = URL.createObjectURL(new Blob([this.source], { type: "text/javascript" }));
+    this.worker = new Worker(address);
+    URL.revokeObjectURL(address);
+    this.worker.postMessage({ bytes: this.loaded().bytes });
+  }
+  ask(request, progress) {
+    return new Promise((resolve, reject) => {
+      const here = () => {
+        this.worker = null;
+        this.forbidden = true;
+        try { resolve(this.loaded().models.ask(request)); } catch (error) { reject(error); }
+      };
+      if (this.forbidden) { setTimeout(here); return; }
+      try {
+        if (!this.worker) this.start();
+      } catch {
+        setTimeout(here);
+        return;
+      }
+      this.worker.onerror = here;
+      this.worker.onmessage = ({ data }) => {
+        if (data.jobs !== undefined) progress?.(data.jobs);
+        else if (data.error !== undefined) reject(new Error(data.error));
+        else resolve(data.result);
+      };
+      this.worker.postMessage({ request });
+    });
+  }
+  stop() {
+    this.worker?.terminate();
+    this.worker = null;
+  }
+}
+
+// What a prediction says of a class, or with "" of all together: times, utilisations, and by which solver, the first of
+// `preference` that answers.
+function preferredAnswer(response, preference, of = "") {
+  if (response.error !== undefined) return { reason: response.error };
+  const prediction = response.ok;
+  for (const name of preference) {
+    const answer = prediction.solvers[name]?.answer;
+    if (!answer) continue;
+    const classes = Object.entries(answer.classes);
+    const [served, all] = ["throughput_per_second", "loss"].map((key) => classes.reduce((sum, [, each]) => sum + (each[key].offered_per_second ?? each[key]), 0));
+    const chosen = classes.filter(([each]) => !of || each === of).map(([, each]) => each);
+    const throughput = chosen.reduce((sum, each) => sum + each.throughput_per_second, 0);
+    const times = chosen.length === 1 ? { ...chosen[0].response_time_seconds } : {
+      mean: chosen.reduce((sum, each) => sum + each.throughput_per_second * each.response_time_seconds.mean, 0) / throughput,
+    };
+    const utilisations = Object.fromEntries(Object.entries(answer.stations).map(([each, found]) => [each, found.utilisation]));
+    return {
+      by: name, means: answer.means, percentiles: answer.percentiles, times, throughput, utilisations,
+      lost: all > 0 ? 1 - served / all : 0, bottleneck: prediction.bottleneck,
+    };
+  }
+  const refusals = preference.map((name) => prediction.solvers[name]?.refusal).filter(Boolean);
+  const overloaded = refusals.find((each) => each.includes("unstable"));
+  return { reason: unplaced(overloaded ?? refusals[0] ?? "no solver answers"), overloaded: Boolean(overloaded), bottleneck: prediction.bottleneck };
+}
+
+// The models' reasons name lines of a file that nobody sees.
+const unplaced = (reason) => reason.replace(/ \(line \d+\)/g, "");
 
 // A worker's first message has the bytes, each further one a request.
 if (typeof WorkerGlobalScope !== "undefined") {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
@@ -17,7 +16,7 @@ from sojourn.planning.evaluation import PREFERENCE
 from sojourn.planning.system_document import SystemDocument
 from sojourn.planning.target import LOSS_MAX_DEFAULT
 from sojourn.queueing import JOBS_MAX
-from sojourn.report.markup import Markup, element, script
+from sojourn.report.markup import Markup, as_json, element, script
 from sojourn.report.what_if.controls import Control, controls
 
 IDENTIFIER = "what-if"
@@ -90,7 +89,7 @@ def what_if(document: SystemDocument, question: Question | None = None) -> Marku
         title,
         element("p", WITHOUT_SCRIPT, class_="missing", id="what-if-without-script"),
         element("div", id="what-if-calculator", hidden=True),
-        _data("what-if-data", "application/json", _json(_given(document, question or Question()))),
+        _data("what-if-data", "application/json", as_json(_given(document, question or Question()))),
         _data("what-if-wasm", "text/plain", encoded),
         _data("what-if-models", "text/javascript", _script("models.js")),
         _data("what-if-drawing", "text/javascript", script("drawing.js")),
@@ -134,15 +133,10 @@ def _control(each: Control) -> dict[str, object]:
     }
 
 
-def _json(value: object) -> str:
-    # No text of a log or a file can end the element.
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
-
-
 def _script(name: str) -> str:
     return files("sojourn.report.what_if").joinpath(name).read_text()
 
 
 def _data(identifier: str, kind: str, content: str) -> Markup:
-    # The content of a script element is not escaped: neither base64, nor JSON as above, nor our own script ends it.
+    # The content of a script element is not escaped: neither base64, nor `as_json`, nor our own script ends it.
     return element("script", Markup(content), id=identifier, type=kind)

@@ -132,44 +132,9 @@ function solved(list) {
   return known(list);
 }
 
-// A worker that answers one request at a time. Where a browser forbids workers, the page's thread answers.
-class Asker {
-  start() {
-    const address = URL.createObjectURL(new Blob([text("what-if-models")], { type: "text/javascript" }));
-    this.worker = new Worker(address);
-    URL.revokeObjectURL(address);
-    this.worker.postMessage({ bytes });
-  }
-  ask(request, progress) {
-    return new Promise((resolve, reject) => {
-      const here = () => {
-        this.worker = null;
-        this.forbidden = true;
-        try { resolve(models.ask(request)); } catch (error) { reject(error); }
-      };
-      if (this.forbidden) { setTimeout(here); return; }
-      try {
-        if (!this.worker) this.start();
-      } catch {
-        setTimeout(here);
-        return;
-      }
-      this.worker.onerror = here;
-      this.worker.onmessage = ({ data }) => {
-        if (data.jobs !== undefined) progress?.(data.jobs);
-        else if (data.error !== undefined) reject(new Error(data.error));
-        else resolve(data.result);
-      };
-      this.worker.postMessage({ request });
-    });
-  }
-  stop() {
-    this.worker?.terminate();
-    this.worker = null;
-  }
-}
-const simulator = new Asker();
-const solvers = Array.from({ length: Math.max(1, Math.min(SOLVERS_MAX, (navigator.hardwareConcurrency || 2) - 1)) }, () => new Asker());
+const asker = () => new Asker(text("what-if-models"), () => ({ bytes, models }));
+const simulator = asker();
+const solvers = Array.from({ length: Math.max(1, Math.min(SOLVERS_MAX, (navigator.hardwareConcurrency || 2) - 1)) }, asker);
 const idle = [...solvers];
 const waitingFor = [];
 
@@ -189,33 +154,7 @@ async function withPercentiles(list) {
   }
 }
 
-// The models' reasons name lines of a file that nobody has.
-const unplaced = (reason) => reason.replace(/ \(line \d+\)/g, "");
-
-// What a prediction says of the chosen class: times, utilisations, and by which solver.
-function figures(response) {
-  if (response.error !== undefined) return { reason: response.error };
-  const prediction = response.ok;
-  for (const name of given.preference) {
-    const answer = prediction.solvers[name]?.answer;
-    if (!answer) continue;
-    const classes = Object.entries(answer.classes);
-    const [served, all] = ["throughput_per_second", "loss"].map((key) => classes.reduce((sum, [, each]) => sum + (each[key].offered_per_second ?? each[key]), 0));
-    const chosen = classes.filter(([each]) => !state.of || each === state.of).map(([, each]) => each);
-    const throughput = chosen.reduce((sum, each) => sum + each.throughput_per_second, 0);
-    const times = chosen.length === 1 ? { ...chosen[0].response_time_seconds } : {
-      mean: chosen.reduce((sum, each) => sum + each.throughput_per_second * each.response_time_seconds.mean, 0) / throughput,
-    };
-    const utilisations = Object.fromEntries(Object.entries(answer.stations).map(([each, found]) => [each, found.utilisation]));
-    return {
-      by: name, means: answer.means, percentiles: answer.percentiles, times, throughput, utilisations,
-      lost: all > 0 ? 1 - served / all : 0, bottleneck: prediction.bottleneck,
-    };
-  }
-  const refusals = given.preference.map((name) => prediction.solvers[name]?.refusal).filter(Boolean);
-  const overloaded = refusals.find((each) => each.includes("unstable"));
-  return { reason: unplaced(overloaded ?? refusals[0] ?? "no solver answers"), overloaded: Boolean(overloaded), bottleneck: prediction.bottleneck };
-}
+const figures = (response) => preferredAnswer(response, given.preference, state.of);
 
 // ---- Ranges
 
