@@ -68,6 +68,11 @@ class EditedFile:
         """The file as given, or the name that a new one has if the page gives it no other."""
         return NAME_DEFAULT if self._path is None else str(self._path)
 
+    @property
+    def is_named(self) -> bool:
+        """Whether its name is decided."""
+        return self._path is not None
+
     def read(self) -> OnDisk:
         """Reads the file.
 

@@ -103,9 +103,11 @@ function paint() {
 }
 function fill() {
   const focused = panel.contains(document.activeElement) ? document.activeElement.id : "";
-  const open = new Set([...panel.querySelectorAll("details[open] > summary")].map((each) => each.textContent));
+  const shown = `${chosen?.kind} ${chosen?.name}`, isSame = panel.dataset.shown === shown;
+  const open = [...panel.querySelectorAll("details")].map((each) => each.open);
   panel.innerHTML = Forms.panel(content, chosen);
-  for (const each of panel.querySelectorAll("details > summary")) if (open.has(each.textContent) && panel.querySelectorAll("details").length < 4) each.parentElement.open = true;
+  panel.dataset.shown = shown;
+  if (isSame) [...panel.querySelectorAll("details")].forEach((each, index) => { each.open ||= Boolean(open[index]); });
   if (focused) $(focused)?.focus();
 }
 
@@ -123,7 +125,7 @@ function mark() {
   const keys = named(error.message);
   const field = fields.find((each) => each.dataset.path === at)
     ?? (isHere ? fields.find((each) => keys.includes(path(each).at(-1)) && at.startsWith(JSON.stringify(path(each).slice(0, -1)).slice(0, -1))) : undefined)
-    ?? (isHere ? fields.find((each) => each.dataset.path.startsWith(at.slice(0, -1)) && path(each).length === error.path.length + 1 && path(each).at(-1) === "value") : undefined);
+    ?? (isHere && error.path.length > 2 ? fields.find((each) => each.dataset.path.startsWith(`${at.slice(0, -1)},`)) : undefined);
   const list = [...panel.querySelectorAll("p.wrong[data-path]")].find((each) => at.startsWith(each.dataset.path.slice(0, -1)));
   const said = field ? $(`${field.id}-wrong`) : list;
   if (field) field.setAttribute("aria-invalid", "true");
@@ -183,8 +185,8 @@ async function percentiles(mine) {
   solver.busy = true;
   try {
     const [response] = await solver.ask({ do: "predict", system: text, variants: [[]], percentiles: true });
-    if (mine !== turn) return;
     solver.busy = false;
+    if (mine !== turn) return;
     take(response, true);
     settle();
   } catch (failure) {
@@ -326,7 +328,7 @@ function rename(path, name) {
   const edits = kind === "stations" ? Forms.renameStation(content, from, name) : [{ do: "rename", path: ["classes", from], name }];
   const before = chosen;
   chosen = { ...chosen, name };
-  if (!edit(edits)) { chosen = before; fill(); }
+  if (!edit(edits)) { chosen = before; fill(); } else if (chosen?.kind === "class") lastClass = chosen;
 }
 // What a button or a choice of the panel does: the edits, or null where it did everything itself.
 const ACTS = {
@@ -405,7 +407,6 @@ function listen() {
   svg.addEventListener("pointercancel", () => { drag = null; moved = new Map(); paint(); });
   window.addEventListener("beforeunload", (event) => { if (text !== onDisk.text) event.preventDefault(); });
   window.addEventListener("focus", look);
-  new ResizeObserver(() => paint()).observe(svg.parentElement);
 }
 
 function keys(event) {
@@ -440,9 +441,8 @@ function keys(event) {
 
 let drag = null;
 const pointOf = (event) => {
-  const box = svg.getBoundingClientRect(), { width } = svg.viewBox.baseVal;
-  const scale = width / box.width;
-  return [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
+  const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+  return [x, y];
 };
 const keyOf = (node) => (node.dataset.station !== undefined ? node.dataset.station : node.dataset.sink !== undefined ? "done" : `class ${node.dataset.class}`);
 
@@ -561,7 +561,7 @@ async function start() {
     solver = asker();
     simulator = asker();
     $("name").value = given.name;
-    $("name").readOnly = given.exists;
+    $("name").readOnly = given.is_named;
     root.hidden = false;
     $("without-script").hidden = true;
     listen();

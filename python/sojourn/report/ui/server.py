@@ -112,7 +112,7 @@ class EditorPage:
         now = self._file.read()
         given = {
             "name": self._file.name,
-            "exists": now.version != "",
+            "is_named": self._file.is_named,
             "text": now.text,
             "version": now.version,
             "preference": PREFERENCE,
