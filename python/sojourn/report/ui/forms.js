@@ -97,7 +97,7 @@ function choice(label, path, list, now, act) {
   const at = `${id(path)}-${act}`;
   return `<div class="field"><label for="${escaped(at)}">${escaped(label)}</label><select id="${escaped(at)}" ${data(path)} data-act="${act}">${options(list, now)}</select></div>`;
 }
-const button = (label, act, path = [], name = label) => `<button type="button" data-act="${act}" ${data(path)}${name === label ? "" : ` aria-label="${escaped(name)}"`}>${escaped(label)}</button>`;
+const button = (label, act, path = [], name = label) => `<button type="button" id="${escaped(id(path))}-${act}" data-act="${act}" ${data(path)}${name === label ? "" : ` aria-label="${escaped(name)}"`}>${escaped(label)}</button>`;
 
 // A distribution or a demand: its form, and the fields of that form.
 function distribution(label, path, value, forms, { none = "", isSize = false } = {}) {
