@@ -55,6 +55,8 @@ class Page:
     def open(self, address: str) -> None:
         """Opens an address; a page that is open already is loaded anew."""
         self.send("Page.navigate", url="about:blank")
+        # A navigation that overtakes another may never be answered.
+        self.wait("location.protocol === 'about:'")
         self.send("Page.navigate", url=address)
         self.wait("location.protocol !== 'about:' && document.readyState === 'complete'")
 
@@ -127,6 +129,10 @@ class Page:
                 self.complaints.append(str(said["args"]))
             case "Network.requestWillBeSent":
                 self.requested.append(said["request"]["url"])
+            case "Page.javascriptDialogOpening":
+                # A page with unsaved work asks before it is left.
+                accept = {"id": 0, "method": "Page.handleJavaScriptDialog", "params": {"accept": True}}
+                os.write(self._writing, json.dumps({**accept, "sessionId": self._session}).encode() + b"\0")
 
 
 @contextmanager

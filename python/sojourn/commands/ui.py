@@ -35,9 +35,9 @@ def _ui(
     Example: sojourn ui studies/systems/public-site.toml
     """
     file = EditedFile(system, Path())
-    with EditorPage(file, runs, port) as page:
-        talk.print(f"open: {page.address}", soft_wrap=True, highlight=False, markup=False)
-        try:
+    try:
+        with EditorPage(file, runs, port) as page:
+            talk.print(f"open: {page.address}", soft_wrap=True, highlight=False, markup=False)
             threading.Event().wait()
-        except KeyboardInterrupt:
-            return
+    except KeyboardInterrupt:
+        return

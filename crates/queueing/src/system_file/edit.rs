@@ -190,7 +190,9 @@ fn remove(document: &mut DocumentMut, path: &[Step]) -> Result<(), EditError> {
                     decor.set_prefix("");
                 }
             }
-            Some(List::Tables(list)) if *place < list.len() => list.remove(*place),
+            Some(List::Tables(list)) if *place < list.len() => {
+                list.remove(*place);
+            }
             _ => {}
         },
     }

@@ -5,11 +5,13 @@ const Canvas = (() => {
 
 const { escaped, percent } = Drawing;
 const STATION = { width: 136, height: 66 }, SOURCE = { width: 112, height: 46 }, SINK = { width: 44, height: 44 };
-const MARGIN = 28, GAP_X = 74, GAP_Y = 46, HEIGHT_MIN = 250;
+const MARGIN = 28, GAP_X = 64, GAP_Y = 46, HEIGHT_MIN = 250;
 const COLOURS = [1, 2, 3, 4, 0], LINES = ["solid", "dashed", "dotted"];
 const LETTERS_MAX = 15;
 const SAMPLES = 16;
-const BOWS_AHEAD = [0, 60, -60, 115, -115], BOWS_BACK = [85, -85, 135, -135];
+const SCALE_MIN = 0.75;
+const BOWS_AHEAD = [0, 75, -75, 125, -125, 180, -180], BOWS_BACK = [85, -85, 135, -135, 190, -190];
+const REACH_BENT = 50, AIR = 5;
 
 const isTable = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const tables = (value) => (isTable(value) ? Object.entries(value).filter(([, each]) => isTable(each)) : []);
@@ -102,17 +104,18 @@ function curve(from, to, shift, boxes) {
   }
   const ahead = end[0] - begin[0], reach = ahead > 20 ? ahead / 2 : Math.min(130, 60 - ahead / 4);
   const others = boxes.filter((box) => box !== from && box !== to);
-  const bent = (bow) => [begin, [begin[0] + reach, begin[1] + bow], [end[0] - reach, end[1] + bow], end];
+  const bent = (bow) => {
+    // A bend begins at once, so that it is past the corner of the next box.
+    const out = bow && ahead > 20 ? Math.min(reach, REACH_BENT) : reach;
+    return [begin, [begin[0] + out, begin[1] + bow], [end[0] - out, end[1] + bow], end];
+  };
   const isFree = (points) => Array.from({ length: SAMPLES }, (_, index) => pointOf(points, (index + 0.5) / SAMPLES))
-    .every(([x, y]) => others.every((box) => x < box.x - 5 || x > box.x + box.width + 5 || y < box.y - 5 || y > box.y + box.height + 5));
+    .every(([x, y]) => y > AIR && others.every((box) => x < box.x - AIR || x > box.x + box.width + AIR || y < box.y - AIR || y > box.y + box.height + AIR));
   const bows = ahead > 20 ? BOWS_AHEAD : BOWS_BACK;
   return bent(bows.find((bow) => isFree(bent(bow))) ?? bows[0]);
 }
 
-function edge(each, boxes, count, view) {
-  const [from, to] = each.pair.map((name) => boxes.get(name));
-  const shift = (each.index - (count - 1) / 2) * Math.min(11, 36 / count);
-  const points = curve(from, to, shift, [...boxes.values()]);
+function edge(each, points, view) {
   const [begin, first, second, end] = points.map((point) => point.map((value) => value.toFixed(1)).join(" "));
   const angle = (Math.atan2(points[3][1] - points[2][1], points[3][0] - points[2][0]) * 180) / Math.PI;
   const [x, y] = pointOf(points, 0.5);
@@ -150,7 +153,7 @@ function station([name, table], box, view) {
   const tag = states.map((each) => (each === "wrong" ? "error" : each)).join(", ");
   const inner = box.width - 24;
   const meter = known
-    ? `<rect x="12" y="50" width="${inner - 36}" height="6" class="meter"></rect><rect x="12" y="50" width="${(Math.min(1, used) * (inner - 36)).toFixed(1)}" height="6" class="used"></rect><text x="${box.width - 12}" y="56.5" text-anchor="end" class="detail">${escaped(percent(used))}</text>`
+    ? `<rect x="12" y="50" width="${inner - 48}" height="6" class="meter"></rect><rect x="12" y="50" width="${(Math.min(1, used) * (inner - 48)).toFixed(1)}" height="6" class="used"></rect><text x="${box.width - 12}" y="56.5" text-anchor="end" class="detail">${escaped(percent(used))}</text>`
     : "";
   return `<g class="node station ${states.join(" ")}${isChosen ? " chosen" : ""}" data-station="${escaped(name)}" tabindex="0" role="button" aria-pressed="${isChosen}" aria-label="${escaped(said)}" transform="translate(${box.x} ${box.y})">
 <rect width="${box.width}" height="${box.height}" rx="${table.discipline === "is" ? box.height / 2 : 5}" class="box"></rect>
@@ -174,14 +177,22 @@ ${wrong ? '<text x="0" y="-7" class="tag">error</text>' : ""}
 // `moved` the places of stations that are being dragged.
 function draw(svg, content, view, moved) {
   const boxes = places(content, moved), classes = classesOf(content), all = [...boxes.values()];
+  const edges = edgesOf(content, boxes).map((each) => {
+    const [from, to] = each.pair.map((name) => boxes.get(name));
+    const shift = (each.index - (classes.length - 1) / 2) * Math.min(11, 36 / classes.length);
+    return [each, curve(from, to, shift, all)];
+  });
   const width = Math.max(...all.map((box) => box.x + box.width)) + MARGIN;
-  const height = Math.max(HEIGHT_MIN, ...all.map((box) => box.y + box.height + MARGIN));
+  const lowest = edges.map(([, points]) => pointOf(points, 0.5)[1] + MARGIN / 2);
+  const height = Math.max(HEIGHT_MIN, ...all.map((box) => box.y + box.height + MARGIN), ...lowest);
   const focused = document.activeElement?.closest?.("svg") === svg ? { ...document.activeElement.dataset } : null;
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  svg.style.width = `${width}px`;
-  svg.style.height = `${height}px`;
+  // A drawing that is a little too wide is made smaller, one that is much too wide is scrolled.
+  const scale = Math.max(SCALE_MIN, Math.min(1, svg.parentElement.clientWidth / width));
+  svg.style.width = `${width * scale}px`;
+  svg.style.height = `${height * scale}px`;
   const done = boxes.get("done");
-  svg.innerHTML = `${edgesOf(content, boxes).map((each) => edge(each, boxes, classes.length, view)).join("")}
+  svg.innerHTML = `${edges.map(([each, points]) => edge(each, points, view)).join("")}
 ${classes.map((each, index) => source(each, index, boxes.get(`class ${each[0]}`), view)).join("")}
 ${stationsOf(content).map((each) => station(each, boxes.get(each[0]), view)).join("")}
 ${classes.length ? `<g class="node sink" data-sink="" transform="translate(${done.x} ${done.y})"><circle cx="22" cy="22" r="21" class="box"></circle><text x="22" y="26" text-anchor="middle" class="detail">done</text></g>` : ""}

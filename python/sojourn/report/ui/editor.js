@@ -561,6 +561,7 @@ async function start() {
     solver = asker();
     simulator = asker();
     $("name").value = given.name;
+    $("name").title = given.is_named ? given.name : "";
     $("name").readOnly = given.is_named;
     root.hidden = false;
     $("without-script").hidden = true;

@@ -136,7 +136,7 @@ ${discipline === "lps" ? field("r, the most in service", [...path, "r"], table.r
 ${discipline === "is" || table.speed !== undefined ? "" : field("Servers", [...path, "servers"], table.servers, { kind: "number", placeholder: "1" })}
 <fieldset><legend>Work</legend>${choice("Kind", [...path, "demand"], [["demand", "time per visit"], ["rate", "a line with a bandwidth"]], table.rate === undefined ? "demand" : "rate", "kind")}${demand}${line}</fieldset>
 ${limits}${speed}
-<p class="buttons">${button("Visit it", "visit-station", path, `add a visit to ${name} to the route`)}${button("Remove the station", "remove-station", path)}</p>`;
+<p class="buttons">${button("Add a visit to it", "visit-station", path, `add a visit to ${name} to the route`)}${button("Remove the station", "remove-station", path)}</p>`;
 }
 
 function visit(each, path, index, count, stations) {

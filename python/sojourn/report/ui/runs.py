@@ -102,7 +102,7 @@ def list_page(folder: Path, runs: Sequence[Run], token: str) -> Markup:
     """The list, with a choice of two to compare."""
     title = element("h1", "Runs of ", element("code", str(folder)))
     if not runs:
-        said = f"No run in {folder} yet. Give sojourn load, assess or study --output {folder}/NAME, or this command --runs."
+        said = f"No run in {folder} yet: give a command --output {folder}/NAME, or this one --runs DIR."
         return join(title, element("p", said, class_="missing"))
     head = element("tr", [element("th", each, scope="col") for each in ("run", "what", "written", "first", "second")])
     table = element(

@@ -150,9 +150,7 @@ class EditorPage:
             there = {"name": done.name, "text": done.now.text, "version": done.now.version}
             _send_json(exchange, HTTPStatus.CONFLICT, there)
         else:
-            _send_json(
-                exchange, HTTPStatus.OK, {"name": done.name, "version": done.version, "problem": done.problem}
-            )
+            _send_json(exchange, HTTPStatus.OK, {"name": done.name, "version": done.version, "problem": done.problem})
 
     def _compare(self, exchange: Exchange) -> None:
         try:
