@@ -51,7 +51,7 @@ GROUPS = {
         "predict": ("predict", "Predict response times, utilisations and the bottleneck."),
         "simulate": ("simulate", "Simulate a system of stations, with confidence intervals."),
         "plan": ("plan", "Plan capacity: what a target needs, costs, and how long it lasts."),
-        "ui": ("ui", "Edit a system file as a drawing, and compare runs, in the browser."),
+        "ui": ("ui", "Draw a system in the browser, with answers; compare runs."),
         "fit": ("fit", "Fit service demands to measurements, and write a system file."),
         "cache": ("cache", "Simulate caches on a trace: hit ratio by policy and size."),
         "import-jmt": ("jmt", "Convert a model of Java Modelling Tools to a system file."),
