@@ -19,6 +19,7 @@ from sojourn.planning.evaluation import Evaluator
 from sojourn.planning.plan import RETURNS, Questions, parse_sweep, plan
 from sojourn.planning.system_document import SystemDocument
 from sojourn.planning.target import parse_target
+from sojourn.results import writing
 
 SYSTEM = """
 stations.line = { discipline = "fifo", demand = { law = "exponential", mean = "10ms" } }
@@ -78,6 +79,9 @@ def test_values_of_another_command_or_damaged_ones_do_not_count(tmp_path: Path) 
 
 def test_values_that_cannot_be_written_are_had_all_the_same(tmp_path: Path) -> None:
     assert roots(tmp_path / "nowhere" / "progress.jsonl", [4.0]) == [(Root(2.0, "4.0"), None)]
+    failure = writing.failure()
+    assert failure is not None
+    assert "progress.jsonl" in failure.what
 
 
 class _Some(InProcess):

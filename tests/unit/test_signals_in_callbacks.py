@@ -6,14 +6,16 @@ import subprocess
 import sys
 
 DROPPED = """
-import gc, os, signal, sys, time
+import gc, signal, sys, time
 from sojourn import interrupts
 
+# A program that a shell starts in the background ignores it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 interrupts.raise_from_now_on()
 
 def collected(phase, info):
     gc.callbacks.clear()
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
     for _ in range(1000):
         pass
     sys.exit("the signal did not come within the callback")
