@@ -313,19 +313,13 @@ class _Compared(NamedTuple):
 
 
 def _mean_of(step: Step, said: Prediction) -> _Compared:
-    known_to = said.response_time_mean_known_to
-    if known_to is None and step.undisturbed is not None:
-        known_to = step.undisturbed.response_time_mean_known_to
     assert said.response_time_mean_seconds is not None, "steps that tell times are below the knee"
-    return _Compared(step.mean_for_model, said.response_time_mean_seconds, _trust(known_to))
+    return _Compared(step.mean_for_model, said.response_time_mean_seconds, _trust(step.mean_known_to(said)))
 
 
 def _p95_of(step: Step, said: Prediction) -> _Compared:
-    known_to = said.response_time_p95_known_to
-    if known_to is None and step.undisturbed is not None:
-        known_to = step.undisturbed.response_time_p95_known_to
     assert said.response_time_p95_seconds is not None, "steps that tell times are below the knee"
-    return _Compared(step.p95_for_model, said.response_time_p95_seconds, _trust(known_to))
+    return _Compared(step.p95_for_model, said.response_time_p95_seconds, _trust(step.p95_known_to(said)))
 
 
 def _trust(known_to: float | None) -> float:

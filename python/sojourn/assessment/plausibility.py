@@ -97,7 +97,7 @@ def model(fitted: Model, steps: Sequence[Step]) -> Withheld | None:
 def _worst_fitted_error(fitted: Model, steps: Sequence[Step]) -> float | None:
     """The largest error beyond what its measurement is known to."""
     errors = [
-        abs(step.simulation_error.response_time_mean) - (step.mean_known_to or 0.0)
+        abs(step.simulation_error.response_time_mean) - (step.mean_known_to(step.simulation) or 0.0)
         for step in steps
         if not step.held_out
         and fitted.utilisation(step) < UTILISATION_MAX

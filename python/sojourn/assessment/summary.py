@@ -203,19 +203,17 @@ class Step(Record):
         middle = self.undisturbed.response_time_p95_middle_seconds if self.undisturbed else None
         return middle or (self.undisturbed or self).response_time_p95_seconds.median
 
-    @property
-    def mean_known_to(self) -> float | None:
+    def mean_known_to(self, said: Prediction | None) -> float | None:
         """Half the width of the mean's 95 % interval, relative: beside a simulation of the same requests, or alone.
 
         None for a single repetition.
         """
-        known = [each.response_time_mean_known_to for each in (self.simulation, self.undisturbed) if each is not None]
+        known = [each.response_time_mean_known_to for each in (said, self.undisturbed) if each is not None]
         return next((each for each in known if each is not None), None)
 
-    @property
-    def p95_known_to(self) -> float | None:
+    def p95_known_to(self, said: Prediction | None) -> float | None:
         """The same for the p95."""
-        known = [each.response_time_p95_known_to for each in (self.simulation, self.undisturbed) if each is not None]
+        known = [each.response_time_p95_known_to for each in (said, self.undisturbed) if each is not None]
         return next((each for each in known if each is not None), None)
 
     @property

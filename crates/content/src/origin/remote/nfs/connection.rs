@@ -24,7 +24,7 @@ pub const READ_BYTES: u32 = 1 << 20;
 /// The longest reply: a READ's, with its attributes.
 const REPLY_BYTES_MAX: usize = READ_BYTES as usize + 4096;
 
-/// How often a call is made if connections are lost or the server asks for patience, and the pause before the next
+/// How often a call is made if connections are lost or the server asks to retry, and the pause before the next
 /// attempt, which doubles.
 const ATTEMPTS_MAX: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -133,7 +133,7 @@ impl Caller {
         })
     }
 
-    /// Repeats `attempt` if a connection is lost, or if the server asks for patience: then it returns nothing.
+    /// Repeats `attempt` if a connection is lost, or if the server asks to retry later: then it returns nothing.
     fn persist<T>(
         &self,
         deadline: Instant,

@@ -206,7 +206,7 @@ fn stale_handles_are_looked_up_anew() {
 }
 
 #[test]
-fn a_server_that_asks_for_patience_is_asked_again() {
+fn a_server_that_asks_to_retry_later_is_asked_again() {
     let server = NfsServer::start();
     server.put("a", "x", 1000);
     server.set_fault(Fault::Delays);
