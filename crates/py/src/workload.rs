@@ -1,5 +1,6 @@
 //! Bindings of `sojourn-workload`: traces as arrays and dictionaries; `log` imports them.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
@@ -14,6 +15,7 @@ use sojourn_workload::characterise::{
     Characteristics, Source, StoredTrace as Stored, characterise, characterise_from,
 };
 use sojourn_workload::import::ImportReport;
+use sojourn_workload::synthesis::shape::{self, SHAPES, Shape};
 use sojourn_workload::synthesis::{Synthesis, SynthesisError, synthesise};
 use sojourn_workload::trace::{self, Document, site_path};
 use sojourn_workload::trace_file::TraceFileError;
@@ -26,7 +28,9 @@ pub(crate) const NS_PER_SECOND: f64 = 1e9;
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Trace>()?;
     module.add_class::<StoredTrace>()?;
+    module.add_function(wrap_pyfunction!(log_shapes, module)?)?;
     module.add_function(wrap_pyfunction!(synthesise_log, module)?)?;
+    module.add_function(wrap_pyfunction!(synthesise_shape, module)?)?;
     module.add_function(wrap_pyfunction!(web99_files, module)?)
 }
 
@@ -217,10 +221,41 @@ fn synthesise_log(py: Python<'_>, path: &str, seed: u64, requests: u32, document
         let writer = BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?);
         synthesise(&options, &mut Xoshiro256PlusPlus::seed_from_u64(seed), writer)
     };
-    py.detach(write).map_err(|error| match error {
-        SynthesisError::Io(error) => named(path, &error),
+    py.detach(write).map_err(|error| not_synthesised(path, &error))
+}
+
+/// The figures of published logs by name.
+#[pyfunction]
+fn log_shapes(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    dictionary(py, &SHAPES.iter().copied().collect::<BTreeMap<_, _>>())
+}
+
+/// Writes a synthetic day with these figures, of which `share` is made, in Common Log Format; returns the figures that it is
+/// to have.
+#[pyfunction]
+fn synthesise_shape<'py>(
+    py: Python<'py>,
+    path: &str,
+    seed: u64,
+    figures: &str,
+    share: f64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let shape: Shape =
+        serde_json::from_str(figures).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let shape = shape.scaled(share);
+    let write = || {
+        let writer = BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?);
+        shape::write(&shape, &mut Xoshiro256PlusPlus::seed_from_u64(seed), writer)
+    };
+    py.detach(write).map_err(|error| not_synthesised(path, &error))?;
+    dictionary(py, &shape)
+}
+
+fn not_synthesised(path: &str, error: &SynthesisError) -> PyErr {
+    match error {
+        SynthesisError::Io(error) => named(path, error),
         other => PyValueError::new_err(other.to_string()),
-    })
+    }
 }
 
 /// An `OSError` of this kind, with the path in its message.

@@ -51,7 +51,7 @@ pub fn write(writer: &mut impl Write, site: &Site, entry: &Entry) -> io::Result<
 }
 
 /// A documentation address for a client: IPv4 as long as they last, then IPv6 (RFC 3849).
-fn address(client: u32) -> std::net::IpAddr {
+pub fn address(client: u32) -> std::net::IpAddr {
     let hosts = 254;
     match IPV4_NETWORKS.get((client / hosts) as usize) {
         Some(&[a, b, c]) => Ipv4Addr::new(a, b, c, (client % hosts + 1) as u8).into(),

@@ -6,6 +6,7 @@
 //! seed give the same bytes.
 
 mod line;
+pub mod shape;
 mod site;
 mod visits;
 
@@ -57,6 +58,8 @@ pub enum SynthesisError {
     Count { what: &'static str, least: u32, most: u32, value: u32 },
     #[error("sizes and popularity need finite parameters that are not negative")]
     Law,
+    #[error("no log that can be made has these figures")]
+    Shape,
     #[error(transparent)]
     Io(#[from] io::Error),
 }

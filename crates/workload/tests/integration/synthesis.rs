@@ -6,6 +6,7 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sojourn_workload::characterise::{Goodness, characterise};
 use sojourn_workload::import::{Imported, Options, import};
+use sojourn_workload::synthesis::shape::{self, SHAPES, Shape};
 use sojourn_workload::synthesis::{Synthesis, synthesise};
 
 fn log(options: &Synthesis, seed: u64) -> Vec<u8> {
@@ -84,4 +85,54 @@ fn options_that_cannot_be_are_refused() {
     check(Synthesis { documents: 3, ..Synthesis::default() }, "documents must be from 10");
     check(Synthesis { requests: u32::MAX, ..Synthesis::default() }, "requests must be from 10");
     check(Synthesis { size_sigma: f64::NAN, ..Synthesis::default() }, "finite");
+}
+
+/// A part of each published log, read again.
+#[test]
+fn published_figures_are_met() {
+    for (name, shape) in SHAPES {
+        let shape = shape.scaled(0.01);
+        let mut bytes = Vec::new();
+        shape::write(&shape, &mut Xoshiro256PlusPlus::seed_from_u64(1), &mut bytes).unwrap();
+        let Imported { trace, report } = imported(&bytes);
+        let found = characterise(&trace).unwrap().table1;
+        assert_eq!((report.malformed, report.out_of_order_lines), (0, 0), "{name}");
+        assert_eq!((found.requests, found.files), (shape.requests.into(), shape.files.into()), "{name}");
+        let near = |what: &str, value: f64, expected: f64| {
+            check(&format!("{name}: {what}"), value / expected, 1.0, 0.002);
+        };
+        near("requests per connection", found.requests_per_connection, shape.requests_per_connection);
+        let peak = found.peak_requests_per_second / found.average_requests_per_second;
+        near("peak over average", peak, shape.peak_over_average);
+        for (what, value, expected) in [
+            ("files", found.files_total_bytes, shape.files_total_bytes),
+            ("responses", found.responses_total_bytes, shape.responses_total_bytes),
+            ("97 %", found.data_97_percent_bytes, shape.data_97_percent_bytes),
+            ("98 %", found.data_98_percent_bytes, shape.data_98_percent_bytes),
+            ("99 %", found.data_99_percent_bytes, shape.data_99_percent_bytes),
+        ] {
+            near(what, value as f64, expected as f64);
+        }
+    }
+}
+
+#[test]
+fn figures_that_cannot_be_are_refused() {
+    let (_, shape) = SHAPES[0];
+    let shape = shape.scaled(0.01);
+    for bad in [
+        Shape { files: shape.requests + 1, ..shape },
+        Shape { responses_total_bytes: shape.files_total_bytes - 1, ..shape },
+        Shape { data_98_percent_bytes: shape.data_97_percent_bytes, ..shape },
+        Shape { requests_per_connection: 0.5, ..shape },
+        Shape { peak_over_average: f64::NAN, ..shape },
+        Shape { span_seconds: 1.0, ..shape },
+        // Sessions would be torn apart.
+        Shape { requests: 10_000, files: 10_000, span_seconds: 86_400.0, ..shape },
+        // Popular files would have to be larger than all are.
+        Shape { responses_total_bytes: u64::MAX, ..shape },
+    ] {
+        let refused = shape::write(&bad, &mut Xoshiro256PlusPlus::seed_from_u64(1), std::io::sink());
+        assert!(refused.is_err(), "{bad:?}");
+    }
 }
