@@ -13,8 +13,9 @@ import pytest
 
 from sojourn.engine.description import architectures, default_architecture
 from sojourn.failure import CouldNotRun
-from sojourn.systems import PROXIES, SYSTEMS, Launch, running
+from sojourn.systems import PROXIES, SYSTEMS, Launch, Running, running
 from sojourn.systems.configured import Configured
+from sojourn.systems.remote_blocks import with_remote_blocks
 
 BODY = bytes(range(256)) * 500
 LOG_FLUSH_LIMIT_SECONDS = 10.0
@@ -163,3 +164,53 @@ def test_the_architectures_are_those_that_serve_takes() -> None:
     )
     for name in ours:
         assert name in refused.stderr
+
+
+def started_on_remote_blocks(launch: Launch) -> Running:
+    try:
+        return with_remote_blocks(launch, "--delay 1ms", launch.work, SYSTEMS["sojourn"].start)
+    except CouldNotRun as error:
+        if "missing" in error.what or "only root" in error.what:
+            pytest.skip(error.what)
+        raise
+
+
+def test_a_server_has_its_files_on_a_remote_block_device(launch: Launch) -> None:
+    with started_on_remote_blocks(launch) as server:
+        assert get(server.url + "/file") == BODY
+        mounts = Path(f"/proc/{server.pids[0]}/mountinfo").read_text()
+        assert f"{launch.work}/blocks/files" in mounts
+        assert "ext4" in mounts.split(f"{launch.work}/blocks/files")[1].splitlines()[0]
+        assert str(launch.work) not in Path("/proc/self/mountinfo").read_text()
+    assert server.has_died
+    assert server.behind is not None
+    assert server.behind.has_died
+    assert loop_devices_of(launch.work) == []
+
+
+@pytest.mark.slow
+def test_a_remote_block_device_is_gone_after_kill_9(launch: Launch) -> None:
+    started_on_remote_blocks(launch).stop()
+    program = (
+        "import sys, time; from pathlib import Path; from sojourn.systems import SYSTEMS, Launch;"
+        "from sojourn.systems.remote_blocks import with_remote_blocks;"
+        "root, work = map(Path, sys.argv[1:]); launch = Launch(root, work, None, 'amped');"
+        "server = with_remote_blocks(launch, '', work, SYSTEMS['sojourn'].start);"
+        "print(server.pids[0], server.behind.pids[0], flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(launch.root), str(launch.work)], stdout=subprocess.PIPE, text=True
+    ) as starter:
+        assert starter.stdout is not None
+        pids = [int(word) for word in starter.stdout.readline().split()]
+        assert len(pids) == 2
+        starter.kill()
+    deadline = time.monotonic() + 10
+    while remains := [pid for pid in pids if Path(f"/proc/{pid}").exists()] + loop_devices_of(launch.work):
+        assert time.monotonic() < deadline, remains
+        time.sleep(0.05)
+
+
+def loop_devices_of(folder: Path) -> list[str]:
+    files = Path("/sys/block").glob("loop*/loop/backing_file")
+    return [str(file) for file in files if str(folder) in file.read_text()]

@@ -43,6 +43,8 @@ class SystemEntry(_Part):
     architecture: str = "amped"
     options: list[str] = []
     """Additional options of the system; for a model with a solver, additional parameter settings."""
+    blocks: str = NONE
+    """Options of `sojourn link`: the server's files are then on a block device behind that link, which needs root."""
     solver: str | None = None
     """For a model: the analytic solver's name, or `simulation`."""
     run: list[str] = []

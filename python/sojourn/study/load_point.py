@@ -38,6 +38,7 @@ from sojourn.study.runner import SystemMissing
 from sojourn.study.sites import LOG, films, films_list, site
 from sojourn.systems import Launch, Running
 from sojourn.systems.command import Command
+from sojourn.systems.remote_blocks import with_remote_blocks
 from sojourn.systems.server import EVERYWHERE, LOOPBACK
 from sojourn.systems.waiting_application import PROGRAM as WAITING_APPLICATION
 from sojourn.text import quantity
@@ -91,14 +92,28 @@ class LoadPoints:
                 options=tuple(filled(each, {**point.settings, **_places(root)}) for each in entry.options),
                 upstream_core=pinned.generator,
             )
-            streaming = self.workload.films is not None
-            with _started(entry, launch, point.settings, streaming) as server, cores.keep_off_server_core(pinned):
+            with self._started(entry, launch, point.settings) as server, cores.keep_off_server_core(pinned):
                 return self._loaded(point, server, root, _Way(link, Path(scratch), self.fleet), pinned)
 
     @property
     def _is_near(self) -> bool:
         """Whether all generators reach the server by the loopback."""
         return self.fleet is None or self.fleet.address == LOOPBACK
+
+    def _started(self, entry: SystemEntry, launch: Launch, settings: Settings) -> Running:
+        blocks = filled(entry.blocks, settings)
+        streaming = self.workload.films is not None
+        try:
+            system = (
+                Command(entry.run, settings, "rtsp" if streaming else "http")
+                if entry.run
+                else systems.find(entry.system, streaming=streaming)
+            )
+            return (
+                system.start(launch) if blocks == NONE else with_remote_blocks(launch, blocks, self.work, system.start)
+            )
+        except CouldNotRun as error:
+            raise SystemMissing(error) from error
 
     def _site(self, settings: Settings) -> Path:
         if self.workload.films is not None:
@@ -234,15 +249,6 @@ class _Way:
         report = json.loads(self._report.read_text())
         # Null where the kernel carried the packets, which does not report their lateness.
         return "the link was late: one packet in a hundred by more than its limit" if report["limited"] else None
-
-
-def _started(entry: SystemEntry, launch: Launch, settings: Settings, streaming: bool) -> Running:
-    try:
-        if entry.run:
-            return Command(entry.run, settings, "rtsp" if streaming else "http").start(launch)
-        return systems.find(entry.system, streaming=streaming).start(launch)
-    except CouldNotRun as error:
-        raise SystemMissing(error) from error
 
 
 def _run(runner: Runner, words: Sequence[str], server: Running, sources: str) -> tuple[LoadResult, str | None]:

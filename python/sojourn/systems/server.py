@@ -8,6 +8,7 @@ from typing import Protocol
 
 from sojourn.machine import cores
 from sojourn.machine.confinement import Confinement
+from sojourn.systems.remote_blocks import RemoteBlocks
 from sojourn.systems.running import Running
 
 LOOPBACK = "127.0.0.1"
@@ -39,6 +40,8 @@ class Launch:
 
     confinement: Confinement | None = None
     """Limits on memory, disk and CPU below the machine's."""
+    blocks: RemoteBlocks | None = None
+    """The remote block device that holds `root`, if it is not on a disk of this machine."""
     address: str = LOOPBACK
     """The address to listen on: clients behind a network link cannot reach the loopback."""
     options: tuple[str, ...] = ()
@@ -53,8 +56,9 @@ class Launch:
     """With a certificate the server speaks TLS, with HTTP/1.1 and HTTP/2; without, HTTP/1.1 in clear text."""
 
     def command(self, command: list[str]) -> list[str]:
-        """Wraps `command` with its core and confinement."""
-        return cores.pinned_command(self.core, self.confinement.command(command) if self.confinement else command)
+        """Wraps `command` with its core, its confinement and its remote block device."""
+        here = self.blocks.command(command) if self.blocks else command
+        return cores.pinned_command(self.core, self.confinement.command(here) if self.confinement else here)
 
     def with_architecture(self, name: str) -> Launch:
         """A copy with another architecture."""
