@@ -14,17 +14,15 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sojourn import engine
 from sojourn.failure import CouldNotRun
 from sojourn.machine import cores
+from sojourn.systems.attached_blocks import AttachedBlocks
 from sojourn.systems.running import Running, start_process, wait_until
-
-if TYPE_CHECKING:
-    from sojourn.systems.server import Launch
+from sojourn.systems.server import Launch
 
 NETWORK = "10.78.0.0/16"
 """The link's network; that of the clients is another."""
@@ -45,40 +43,6 @@ TOOLS = {
     "setpriv": "util-linux",
 }
 """The programs that are needed, and their Debian packages."""
-_ATTACH = """set -e
-mount -t tmpfs tmpfs "$0"
-mkdir "$0/device" "$0/files"
-setpriv --pdeathsig KILL nbdfuse --readonly "$0/device/blocks" "$1" &
-tries=0
-until [ -s "$0/device/blocks" ]; do
-  tries=$((tries + 1)); [ $tries -le 100 ] || { echo "the block device did not appear" >&2; exit 1; }
-  sleep 0.05
-done
-mount -o loop,ro,noload "$0/device/blocks" "$0/files"
-shift
-exec "$@"
-"""
-"""In the server's mount namespace: attaches the device at a folder, mounts it, and becomes the server."""
-
-
-@dataclass(frozen=True)
-class RemoteBlocks:
-    """A file system on a block device elsewhere, for one server."""
-
-    folder: Path
-    """An empty folder; in the server's mount namespace the device and the files are below it."""
-    url: str
-    """Of the device."""
-
-    @property
-    def files(self) -> Path:
-        """The folder that the server serves."""
-        return self.folder / "files"
-
-    def command(self, command: list[str]) -> list[str]:
-        """Wraps `command` so that it runs where the files are."""
-        attach = ["sh", "-c", _ATTACH, str(self.folder), self.url, *command]
-        return ["unshare", "--mount", "--propagation", "private", *attach]
 
 
 def with_remote_blocks(launch: Launch, link: str, work: Path, start: Callable[[Launch], Running]) -> Running:
@@ -99,7 +63,7 @@ def with_remote_blocks(launch: Launch, link: str, work: Path, start: Callable[[L
     folder.mkdir(exist_ok=True)
     storage = _serve(image, link, launch)
     try:
-        blocks = RemoteBlocks(folder, f"nbd://{STORAGE_ADDRESS}:{PORT}")
+        blocks = AttachedBlocks(folder, f"nbd://{STORAGE_ADDRESS}:{PORT}")
         # The pages to drop are those of the image, which the other machine would hold.
         confinement = launch.confinement and replace(launch.confinement, site=image.parent)
         server = start(replace(launch, root=blocks.files, blocks=blocks, confinement=confinement))

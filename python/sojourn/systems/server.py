@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sojourn.machine import cores
 from sojourn.machine.confinement import Confinement
-from sojourn.systems.remote_blocks import RemoteBlocks
+from sojourn.systems.attached_blocks import AttachedBlocks
 from sojourn.systems.running import Running
 
 LOOPBACK = "127.0.0.1"
@@ -40,7 +40,7 @@ class Launch:
 
     confinement: Confinement | None = None
     """Limits on memory, disk and CPU below the machine's."""
-    blocks: RemoteBlocks | None = None
+    blocks: AttachedBlocks | None = None
     """The remote block device that holds `root`, if it is not on a disk of this machine."""
     address: str = LOOPBACK
     """The address to listen on: clients behind a network link cannot reach the loopback."""
