@@ -59,7 +59,7 @@ reproducible:
 bench-assess: $(INSTALLED) peers
 	benchmarks/assessment/bench --docs docs $(BENCH)
 
-## bench-server: our server beside nginx, h2o, lighttpd, Apache and the null responder; writes docs/server-benchmark.md; BENCH=--resume goes on
+## bench-server: our server beside nginx, h2o, lighttpd, Apache, Caddy and the null responder; writes docs/server-benchmark.md; BENCH=--resume goes on
 bench-server: $(INSTALLED) peers
 	cargo build --release --locked --package null-responder
 	benchmarks/server/bench --docs docs $(BENCH)

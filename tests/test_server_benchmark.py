@@ -17,7 +17,7 @@ from server_benchmarks import bench, says_what_it_cannot_run
 def test_a_quick_run_measures_every_cell_and_writes_the_page(tmp_path: Path) -> None:
     names = ["keep-alive-500B", "keep-alive-50KB", "close-500B", "access-log", "idle"]
     if shutil.which("h2load") and shutil.which("openssl"):
-        names += ["https-500B", "http2-500B-10"]
+        names += ["https-500B", "http2-500B-10", "handshake-full", "handshake-resumed"]
     only = ("--only", ",".join(names), "--servers", "amped")
     done = bench("server", "--quick", "--output", str(tmp_path / "run"), "--docs", str(tmp_path / "docs"), *only)
     assert done.returncode == 0, done.stderr

@@ -15,6 +15,7 @@ from sojourn import systems
 from sojourn.engine.description import architectures
 from sojourn.systems import Launch, Running
 from sojourn.systems.apache2 import APACHE2
+from sojourn.systems.caddy import CADDY
 from sojourn.systems.configured import Configured
 from sojourn.systems.lighttpd import LIGHTTPD
 from sojourn.systems.nginx_proxy import NGINX_PROXY
@@ -92,16 +93,6 @@ def _with_words(server: Configured, words: str) -> Configured:
 
     extended: Configured = Extended(**vars(server))
     return extended
-
-
-CADDY = Configured(
-    name="caddy",
-    package="caddy",
-    arguments=("run", "--adapter", "caddyfile", "--config", "$configuration"),
-    version_option="version",
-    access_log_off="",
-    access_log_on="",
-)
 
 
 def competitors() -> Sequence[Competitor]:

@@ -26,6 +26,8 @@ from sojourn.text import format
 VERIFY_TIMEOUT_SECONDS = 10.0
 SERVED_FRACTION_MIN = 0.5
 """If a server serves a smaller fraction of its clients than this, the others only wait."""
+RESUMED_FRACTION_MIN = 0.95
+"""If a server resumes a smaller fraction of the sessions that it could, its figure is of other handshakes."""
 SETTLE_SECONDS_PER_1000_CLIENTS = 0.2
 """Time for many clients to connect, added to the warm-up."""
 
@@ -133,17 +135,25 @@ def _measure(cell: Cell, condition: Condition, competitor: Competitor, setting: 
                 trusted = launch.certificate.chain if launch.certificate else None
                 verify(server.url + condition.path, setting.site / condition.size, trusted)
                 cell = replace(cell, version=server.version)
-                if condition.protocol != "http":
+                if condition.protocol != "http" and condition.handshake is None:
                     found = h2load.load(server, condition, setting.cores.generator, setting.duration_seconds)
                     return _with_load(cell, found)
                 if condition.idle:
                     return replace(cell, memory=idle.measure(server, condition))
-                result = Bench(server, setting.cores, setting.seed).closed_loop(**setting.options_of(condition))
+                options = setting.options_of(condition)
+                if trusted is not None:
+                    options["options"] = _handshake_options(condition, trusted)
+                result = Bench(server, setting.cores, setting.seed).closed_loop(**options)
                 return with_figures(cell, result, condition)
         except (CouldNotRun, ServerStopped, idle.Refused, WrongResponse) as error:
             return with_trouble(cell, error)
         except Interrupted as error:
             raise KeyboardInterrupt from error
+
+
+def _handshake_options(condition: Condition, trusted: Path) -> list[str]:
+    """Returns the generator's options for a connection with TLS per request."""
+    return ["--cacert", str(trusted), *(["--no-resumption"] if condition.handshake == "full" else [])]
 
 
 def with_trouble(cell: C, error: Exception) -> C:
@@ -199,6 +209,8 @@ def _trouble(result: RequestsRecord, step: Step, condition: Condition) -> str | 
         served = step.little.accounted
         if served < SERVED_FRACTION_MIN * condition.clients:
             return f"about {served:,.0f} of {condition.clients:,} clients were served, the others waited"
+    if condition.handshake == "resumed" and step.handshakes_resumed < RESUMED_FRACTION_MIN * result.requests:
+        return f"{step.handshakes_resumed:,} of {result.requests:,} handshakes resumed a session"
     mean = step.response_bytes_mean
     if mean is None or abs(mean - condition.size_bytes) > 1e-6 * condition.size_bytes:
         return f"bodies of {mean} bytes on average instead of {condition.size_bytes}"

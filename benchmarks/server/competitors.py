@@ -26,8 +26,8 @@ Kind = Literal["ours", "peer", "null"]
 
 REFERENCE = "nginx"
 """The peer with which all others are compared."""
-SECURE_PEERS = ("nginx", "h2o")
-"""The peers that speak HTTP/2 by TLS."""
+SECURE_PEERS = ("nginx", "h2o", "caddy")
+"""The peers that are set up for HTTP/2 and TLS."""
 NULL_LARGE_BYTES = 50_000
 """From this size on, `sendfile` may be the cheapest way to send."""
 _LISTENING = re.compile(r"^listening on (\S+)$", re.MULTILINE)

@@ -10,11 +10,15 @@ from sojourn.workload.site import Document
 
 Connection = Literal["keep-alive", "close"]
 
+Handshake = Literal["full", "resumed"]
+
 Protocol = Literal["http", "https", "http2"]
 """HTTP/1.1 in clear text, HTTP/1.1 by TLS, HTTP/2 by TLS."""
 
 CLIENTS = 64
 SECURE_CLIENTS = 10
+HANDSHAKE_CLIENTS = 4
+"""The generator keeps eight sessions to resume, one for a connection; some servers give it one by each connection."""
 IDLE_CONNECTIONS = 10_000
 SIZES_BYTES = {"500B": 500, "5KB": 5_000, "50KB": 50_000, "500KB": 500_000, "5MB": 5_000_000}
 
@@ -33,6 +37,8 @@ class Condition:
     protocol: Protocol = "http"
     streams: int = 1
     """Requests under way at once on each connection of HTTP/2."""
+    handshake: Handshake | None = None
+    """What each request's connection begins with, if connections are what is measured."""
 
     @property
     def path(self) -> str:
@@ -44,6 +50,7 @@ class Condition:
         return SIZES_BYTES[self.size]
 
 
+_HANDSHAKES: Sequence[Handshake] = ("full", "resumed")
 _SECURE_SIZES = {"500B": "500 B", "50KB": "50 KB"}
 HTTP2_STREAMS = (1, 10, 100)
 SECURE: Sequence[Condition] = (
@@ -66,7 +73,21 @@ SECURE: Sequence[Condition] = (
         for streams in HTTP2_STREAMS
     ),
 )
-"""The conditions with TLS."""
+"""The conditions with TLS that keep their connections."""
+
+HANDSHAKES: Sequence[Condition] = tuple(
+    Condition(
+        f"handshake-{handshake}",
+        f"500 B, TLS, a {handshake} handshake per request, {HANDSHAKE_CLIENTS} clients",
+        "500B",
+        connection="close",
+        clients=HANDSHAKE_CLIENTS,
+        protocol="https",
+        handshake=handshake,
+    )
+    for handshake in _HANDSHAKES
+)
+"""The conditions in which requests per second are handshakes per second."""
 
 CONDITIONS: Sequence[Condition] = (
     Condition("keep-alive-500B", "500 B, keep-alive, 64 clients", "500B"),
@@ -79,6 +100,7 @@ CONDITIONS: Sequence[Condition] = (
     Condition("clients-5000", "500 B, keep-alive, 5,000 clients", "500B", clients=5_000),
     Condition("access-log", "500 B, keep-alive, 64 clients, access log on", "500B", access_log=True),
     *SECURE,
+    *HANDSHAKES,
     Condition("idle", f"{IDLE_CONNECTIONS:,} idle connections", "500B", clients=IDLE_CONNECTIONS, idle=True),
 )
 

@@ -1,4 +1,4 @@
-"""Load by TLS, with HTTP/1.1 and HTTP/2: h2load is the generator, and the server's CPU time is the scheduler's.
+"""Load by TLS on connections that stay, with HTTP/1.1 and HTTP/2, by h2load. The server's CPU time is the scheduler's.
 
 The time is that of the whole run: the handshakes of a few clients are in it, for all servers alike.
 """
@@ -51,7 +51,9 @@ def certificate(folder: Path) -> Certificate:
     chain, key = folder / "certificate.pem", folder / "key.pem"
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    _run(["openssl", "req", "-x509", *curve, *names, "-days", "2", "-keyout", str(key), "-out", str(chain)], 10.0)
+    # Clients that verify refuse the certificate of an authority as a server's.
+    use = ["-addext", "basicConstraints=critical,CA:FALSE"]
+    _run(["openssl", "req", "-x509", *curve, *names, *use, "-days", "2", "-keyout", str(key), "-out", str(chain)], 10.0)
     # A worker that runs as another user must read it.
     key.chmod(0o644)
     return Certificate(chain, key)

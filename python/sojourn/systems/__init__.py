@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from sojourn.failure import CouldNotRun
 from sojourn.systems.apache2 import APACHE2, APACHE2_PREFORK
+from sojourn.systems.caddy import CADDY
 from sojourn.systems.gst_rtsp_server import GstRtspServer
 from sojourn.systems.h2o import H2O
 from sojourn.systems.lighttpd import LIGHTTPD
@@ -25,7 +26,7 @@ from sojourn.systems.trafficserver import TRAFFIC_SERVER
 from sojourn.systems.url import AlreadyRunning
 from sojourn.systems.varnish import VARNISH
 
-PEERS = (NGINX, H2O, LIGHTTPD, APACHE2)
+PEERS = (NGINX, H2O, LIGHTTPD, APACHE2, CADDY)
 """Third-party web servers, in order of how often they are compared with ours."""
 PROXIES = (NGINX_PROXY, SQUID, VARNISH, TRAFFIC_SERVER)
 """Third-party caching proxies."""

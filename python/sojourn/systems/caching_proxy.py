@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from sojourn.failure import CouldNotRun
 from sojourn.systems.configured import Configured
 from sojourn.systems.ours import Sojourn
 from sojourn.systems.running import Running
@@ -31,10 +30,8 @@ class CachingProxy(Configured):
     """A proxy with a configuration file; templates may also use `$upstream_host`, `$upstream_port` and the sizes."""
 
     def start(self, launch: Launch) -> Running:
-        if launch.access_log:
-            raise CouldNotRun(f"{self.name} writes no access log here", "measure it without")
-        # Checks that it is installed before an origin is started in vain.
-        self._program()
+        # Before an origin is started in vain.
+        self._program_for(launch)
         return with_origin(launch, super().start)
 
     def _values(self, launch: Launch, port: int) -> dict[str, str]:

@@ -42,6 +42,7 @@ class Configured:
     access_log_off: str
     """The configuration without an access log, and with the cheapest one that the server offers."""
     access_log_on: str
+    """Empty if it is not set up for a log in a format that can be read."""
     user: str = ""
     """The configuration that keeps it from switching to another user."""
     program: str = ""
@@ -60,13 +61,7 @@ class Configured:
 
     def start(self, launch: Launch) -> Running:
         """Starts it in the foreground as a child process, whose workers die with it."""
-        if launch.address != LOOPBACK:
-            raise CouldNotRun(f"{self.name} listens only on the loopback here", "behind a link, study sojourn itself")
-        if launch.options:
-            raise CouldNotRun(f"{self.name} takes no options here", "it is configured by its file only")
-        if launch.certificate is not None and not self.secure:
-            raise CouldNotRun(f"{self.name} is not set up for TLS here", "choose nginx, h2o or sojourn")
-        program = self._program()
+        program = self._program_for(launch)
         port = free_port()
         values = self._values(launch, port)
         self._configure(values)
@@ -76,6 +71,18 @@ class Configured:
         wait_until(lambda: accepts(port), process, self.name, said)
         scheme = "http" if launch.certificate is None else "https"
         return Running(f"{scheme}://127.0.0.1:{port}", self._version(program), command, process, [process.pid])
+
+    def _program_for(self, launch: Launch) -> str:
+        """Returns the path of the program, if it is installed and can do what is wanted."""
+        if launch.address != LOOPBACK:
+            raise CouldNotRun(f"{self.name} listens only on the loopback here", "behind a link, study sojourn itself")
+        if launch.access_log and not self.access_log_on:
+            raise CouldNotRun(f"{self.name} writes no access log here", "measure it without")
+        if launch.options:
+            raise CouldNotRun(f"{self.name} takes no options here", "it is configured by its file only")
+        if launch.certificate is not None and not self.secure:
+            raise CouldNotRun(f"{self.name} is not set up for TLS here", "choose nginx, h2o, caddy or sojourn")
+        return self._program()
 
     def _configure(self, values: dict[str, str]) -> None:
         template = Template(Path(__file__).with_name(f"{self.template or self.name}.conf.template").read_text())
