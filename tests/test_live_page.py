@@ -82,6 +82,31 @@ def test_a_reader_gets_the_lines_before_and_after_and_the_end() -> None:
     assert rest.endswith(b'event: end\ndata: {"complete": true}\n\n')
 
 
+def test_stages_and_tables_are_sent_and_only_the_last_is_kept(page: LivePage) -> None:
+    page.begin_stage("import")
+    page.update_stage(0.25, "a quarter")
+    page.end_stage("1,000 requests")
+    page.begin_stage("rising load")
+    for count in range(3):
+        page.table(f"{count} samples", [("counter", "now", ""), ("cpu_seconds", f"{count}", "▁")])
+    answer = get(page, events(page))
+    found = []
+    while len(found) < 3:
+        kind, data = [answer.readline().decode().partition(": ")[2] for _ in range(3)][1:]
+        found.append((kind.strip(), json.loads(data)))
+        answer.readline()
+    assert [kind for kind, _ in found] == ["stage", "stage", "table"]
+    first, second, table = (data for _, data in found)
+    assert (first["name"], first["fraction"], first["detail"], first["ended"]) == (
+        "import",
+        1.0,
+        "1,000 requests",
+        True,
+    )
+    assert (second["number"], second["name"], second["ended"]) == (2, "rising load", False)
+    assert table == {"title": "2 samples", "rows": [["counter", "now", ""], ["cpu_seconds", "2", "▁"]]}
+
+
 def test_there_is_a_limit_of_readers(page: LivePage) -> None:
     page(parse(json.dumps(LINE)))
     readers = [get(page, events(page)) for _ in range(READERS_MAX)]
@@ -95,6 +120,32 @@ def test_a_port_in_use_is_refused(page: LivePage) -> None:
     assert port is not None
     with pytest.raises(CouldNotRun, match=f"cannot serve the live page on port {port}"):
         LivePage("another", port)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium in PATH")
+def test_the_stages_and_tiers_of_an_assessment_are_seen_in_a_browser(page: LivePage, tmp_path: Path) -> None:
+    page.begin_stage("tiers")
+    page.end_stage("web: nginx, <i>db</i>: postgres")
+    page.begin_stage("rising load")
+    page.update_stage(None, "explore: 12 requests/s")
+    for cores in (0.25, 0.5):
+        page(parse(json.dumps({**LINE, "tiers": {"web": {"cpu_cores": cores}, "<i>db</i>": {"cpu_cores": 0.125}}})))
+    with chromium(tmp_path / "profile") as browser:
+        browser.resize(400, 900)
+        browser.open(page.address)
+        browser.wait("document.querySelectorAll('#cores svg.plot path.line').length === 3")
+        assert browser.evaluate("document.getElementById('state').textContent") == "rising load: explore: 12 requests/s"
+        stages = browser.evaluate("[...document.querySelectorAll('#stages li')].map((each) => each.innerText)")
+        assert stages == ["tiers\nweb: nginx, <i>db</i>: postgres", "rising load\nexplore: 12 requests/s"]
+        figures = browser.evaluate("document.getElementById('figures').innerText")
+        assert "tier web\n0.5 cores" in figures
+        assert "tier <i>db</i>\n0.125 cores" in figures
+        assert browser.evaluate("document.documentElement.scrollWidth") <= 400
+        page.table("7: 1 s, 10 samples", [("counter", "now", ""), ("cpu_seconds", "<b>1</b> cores", "▁")])
+        browser.wait("document.querySelectorAll('#table td').length === 2")
+        assert browser.evaluate("document.querySelector('#table td').innerText") == "<b>1</b> cores"
+        assert browser.complaints == []
 
 
 @pytest.mark.slow

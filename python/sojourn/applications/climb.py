@@ -13,15 +13,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sojourn import engine
 from sojourn.applications.diagnosis import unhindered_seconds
 from sojourn.applications.failures import cure, in_words
 from sojourn.applications.request import Effort
 from sojourn.applications.summary import EndpointFigures, IdleUse, StepFigures, TierDescription
 from sojourn.applications.traffic import EndpointStep, Step, Traffic
+from sojourn.engine.progress import ProgressLine
 from sojourn.failure import CouldNotRun
 from sojourn.loading.confidence import student_t
 from sojourn.results.records import Interval
-from sojourn.tiers.watch import SystemUse, Watch
+from sojourn.tiers.watch import SystemUse, TierUse, Watch
 
 IDLE_LENGTH = 2.0
 """How long the tiers are watched without a load, in multiples of the effort's step."""
@@ -57,6 +59,8 @@ RECOVERY = "recovery"
 RECOVERY_FRACTION = 0.3
 """While the system recovers, it is loaded with this fraction of a rate that it has sustained."""
 RECOVERY_TRIES = 3
+SHOWN_SECONDS = 1.0
+"""The time over which a line of progress has the usage of the tiers."""
 SHOWN_MAX = 3
 """Failures that are shown in words."""
 
@@ -77,6 +81,8 @@ class Climb:
     errors_max: float
     rate_max: float | None
     told: Callable[[str], None]
+    progress: engine.Progress | None = None
+    """Receives a line of progress per second, with the usage of each tier."""
     steps: list[tuple[Step, StepFigures]] = field(default_factory=list)
     quickest: float | None = None
     """The smallest mean response time of a step so far."""
@@ -208,7 +214,7 @@ class Climb:
         self._require_tiers()
         self.told(f"{kind}: {sum(rates.values()):,.1f} requests/s")
         lengths = self._lengths(seconds or self.effort.step_seconds)
-        step = self.traffic.step(rates, *lengths, self._unhindered(), in_sessions=kind != "mix")
+        step = self.traffic.step(rates, *lengths, self._unhindered(), in_sessions=kind != "mix", progress=self._shown)
         figures = described(kind, step, self.watch.used(step.begin, step.end))
         figures.failed_because = self._beyond(step)
         self.steps.append((step, figures))
@@ -217,6 +223,20 @@ class Climb:
         if figures.failed_because is not None:
             self._cool()
         return step, figures
+
+    @property
+    def _shown(self) -> engine.Progress | None:
+        """Passes lines of progress on with the usage of the tiers."""
+        progress = self.progress
+        if progress is None:
+            return None
+
+        def with_tiers(line: ProgressLine) -> None:
+            now = time.time()
+            used = self.watch.used(now - SHOWN_SECONDS, now).tiers
+            progress(line.model_copy(update={"tiers": {name: _counters(each) for name, each in used.items()}}))
+
+        return with_tiers
 
     def _lengths(self, seconds: float) -> tuple[float, float]:
         """The lengths of a step and its settle time; in a slow system queues take longer to become stationary."""
@@ -259,6 +279,11 @@ class Climb:
             if busy < 0.1 and working < 0.5:
                 return
             time.sleep(COOL_SECONDS / 2)
+
+
+def _counters(used: TierUse) -> dict[str, float]:
+    """What is known of a tier's usage, but for its connections by destination."""
+    return used.model_dump(exclude={"outgoing_connections"}, exclude_none=True)
 
 
 def _refused(step: Step, rate: float, because: str) -> CouldNotRun:

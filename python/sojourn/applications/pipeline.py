@@ -137,6 +137,7 @@ class _Assessment:
                 errors_max=request.errors_max,
                 rate_max=request.rate_max,
                 told=lambda said: self.stages.update(0, None, said),
+                progress=self.stages.line if self.stages.shows_lines else None,
                 steps=self.steps,
             )
             self.stages.begin("no load")

@@ -24,6 +24,7 @@ from sojourn.applications.failures import cure, in_words
 from sojourn.applications.flows import Flow
 from sojourn.applications.summary import Login
 from sojourn.applications.users import Users
+from sojourn.engine.progress import parse
 from sojourn.engine.results import NamedFigures
 from sojourn.failure import CouldNotRun
 from sojourn.loading import named
@@ -215,6 +216,7 @@ class Traffic:
         response_seconds: Mapping[str, float] | None = None,
         *,
         in_sessions: bool = False,
+        progress: engine.Progress | None = None,
     ) -> Step:
         """Makes each flow so often that it has its rate of requests, and says what came of it after the settle time.
 
@@ -224,6 +226,7 @@ class Traffic:
             settle_seconds: how long before.
             response_seconds: by name, of an idle system: what users wait for who do not wait for each other.
             in_sessions: by sessions, if there are any: then the rates must be those of the log's mix.
+            progress: receives a line per second.
 
         Raises:
             CouldNotRun: the engine refuses.
@@ -246,6 +249,8 @@ class Traffic:
         if is_by_sessions:
             tables["users"] = {**_mapping(tables["users"]), "under_way": True}
         words = [*self._engine(tables), *arriving, "--duration", f"{seconds:g}s", "--warm-up", f"{settle:g}s"]
+        if progress is not None:
+            words.append("--progress")
         # It shares the core with what watches the tiers: it sleeps, and does not poll.
         loop = _Loop(pinned_command(self.core, words))
         with interrupts.handed_on() as handed:
@@ -254,7 +259,7 @@ class Traffic:
                 start = time.time() + START_LEAD_SECONDS
                 handed.to(loop.stop)
                 loop.go(start)
-                result = loop.result(seconds + settle)
+                result = loop.result(seconds + settle, progress)
             finally:
                 loop.end()
         begin = start + settle
@@ -405,11 +410,11 @@ class _Loop:
         """Ends early; what was measured comes all the same."""
         self._say("stop")
 
-    def result(self, seconds: float) -> LoadResult:
+    def result(self, seconds: float, progress: engine.Progress | None = None) -> LoadResult:
         """Waits for the result, at most this long plus the timeouts of requests."""
         try:
             # Standard input stays open: its end would end the run.
-            output = _read(self._process, seconds + TIMEOUT_SECONDS + GRACE_SECONDS)
+            output = _read(self._process, seconds + TIMEOUT_SECONDS + GRACE_SECONDS, progress)
             return LoadResult.of(RequestsRecord.model_validate_json(output))
         except (ValidationError, TimeoutError) as error:
             raise CouldNotRun("the load ended without a result") from error
@@ -433,15 +438,15 @@ class _Loop:
             return
 
 
-def _read(process: subprocess.Popen[str], seconds: float) -> str:
-    """All of the process's output.
+def _read(process: subprocess.Popen[str], seconds: float, progress: engine.Progress | None) -> str:
+    """All of the process's output; `progress` receives the lines of progress meanwhile.
 
     Raises:
         TimeoutError: it has not ended in time.
     """
     assert process.stdout is not None
     assert process.stderr is not None
-    until, output = time.monotonic() + seconds, bytearray()
+    until, output, said = time.monotonic() + seconds, bytearray(), b""
     with selectors.DefaultSelector() as selector:
         # What it says otherwise is read, too: a full pipe would stop it.
         for stream in (process.stdout, process.stderr):
@@ -456,4 +461,9 @@ def _read(process: subprocess.Popen[str], seconds: float) -> str:
                     selector.unregister(key.fileobj)
                 elif key.fileobj is process.stdout:
                     output += part
+                elif progress is not None:
+                    *lines, said = (said + part).split(b"\n")
+                    for line in lines:
+                        if line.startswith(b"{"):
+                            progress(parse(line.decode()))
     return output.decode(errors="replace")

@@ -17,7 +17,7 @@ from sojourn.loading.fleet import Fleet
 from sojourn.loading.probed import attached
 from sojourn.loading.record import RequestsRecord, Step
 from sojourn.machine.cores import Cores
-from sojourn.probe.companion import Companion, Watched
+from sojourn.probe.companion import Companion, Watched, with_probe
 from sojourn.probe.recording import Recording
 from sojourn.systems import Running
 
@@ -90,7 +90,7 @@ class Bench:
         with Companion(watched) as companion:
             assert companion.recording is not None
             try:
-                result = self._run(words, progress, self.fleet)
+                result = self._run(words, with_probe(progress, companion), self.fleet)
             finally:
                 # Also after an interrupted run.
                 self.recorded(companion.recording)

@@ -304,6 +304,7 @@ class _Assessment:
                 self.summary.warnings.append(because)
 
     def _show(self, progress: ProgressLine) -> None:
+        self.stages.line(progress)
         if not isinstance(progress, RequestsAdvance):
             return
         climbs = 1 + self.request.effort.rising_load.repetitions
@@ -492,6 +493,13 @@ class Stages(Protocol):
 
     def update(self, done: float, total: float | None = None, detail: str = "") -> None:
         """Says how far the current stage is."""
+
+    @property
+    def shows_lines(self) -> bool:
+        """Whether anybody sees the lines of loads."""
+
+    def line(self, line: ProgressLine) -> None:
+        """Passes on a line of the load that the stage makes."""
 
     def done(self, detail: str | None = None) -> None:
         """Ends the current stage; `detail` is its result in a few words."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +25,9 @@ from sojourn.text import quantity
 from sojourn.tiers.declaration import parse_all
 from sojourn.tiers.remote import REMOTE_SHELL
 from sojourn.workload.log import LogOptions, require_log
+
+if TYPE_CHECKING:
+    from sojourn.report.live.server import LivePage
 
 _PANEL = "An application where it runs"
 _option = partial(typer.Option, rich_help_panel=_PANEL)
@@ -74,6 +77,7 @@ class ApplicationOptions:
         effort: EffortName,
         seed: int,
         output_format: Format,
+        page: LivePage | None,
     ) -> None:
         """Assesses the application, prints the answer and exits with its exit code."""
         # Help must not wait for them.
@@ -126,7 +130,7 @@ class ApplicationOptions:
             abandoned_max=self.abandoned_max,
         )
         run = RunFolder.create(folder(), holds=("application.json",), inside="targets")
-        with Stages(talk, quiet=output_format is Format.json) as stages:
+        with Stages(talk, quiet=output_format is Format.json, page=page) as stages:
             summary = assess(request, run, stages)
         report = write_report(run)
         for path, text in ((self.junit, junit(summary)), (self.markdown, markdown(summary))):

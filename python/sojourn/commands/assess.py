@@ -17,6 +17,7 @@ from sojourn.commands.formats import Format, FormatOption, data, print_json, pri
 from sojourn.commands.help import Command, FurtherOption
 from sojourn.commands.log_options import as_one, with_log_options
 from sojourn.commands.progress import Stages
+from sojourn.commands.web_option import WebFlag, WebPort, live_page
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.results.run_folder import RunFolder
 from sojourn.text import quantity
@@ -94,6 +95,8 @@ def _assess(
         ),
     ] = None,
     seed: Annotated[int, FurtherOption(help="Seed of all random draws.")] = 1,
+    web: WebFlag = False,
+    web_port: WebPort = 0,
     output_format: FormatOption = Format.text,
     *,
     log_options: LogOptions,
@@ -122,17 +125,22 @@ def _assess(
             "--cluster generates the rising load of a site: not that of an application, nor of --verify",
             "leave out --cluster",
         )
+    title = f"sojourn assess {' '.join(logs or [str(application.scenario)])}"
     if not logs:
         if application.scenario is None:
             raise CouldNotRun(
                 "there is no log", "sojourn assess LOG; an application also by --target URL --scenario FILE"
             )
         name = str(application.scenario)
-        application.run(None, log_options, lambda: output or _default_output(name), effort, seed, output_format)
+        with live_page(web, web_port, title) as page:
+            application.run(
+                None, log_options, lambda: output or _default_output(name), effort, seed, output_format, page
+            )
         return
     log, log_options = as_one(logs, log_options)
     if application.target is not None:
-        application.run(log, log_options, lambda: output or _default_output(log), effort, seed, output_format)
+        with live_page(web, web_port, title) as page:
+            application.run(log, log_options, lambda: output or _default_output(log), effort, seed, output_format, page)
         return
     # Help must not wait for them.
     with interrupts.importing():
@@ -166,7 +174,8 @@ def _assess(
     quiet = output_format is Format.json
     with ExitStack() as stack:
         fleet = None if cluster.target is None else Fleet(stack.enter_context(cluster.opened(quiet=quiet)))
-        stages = stack.enter_context(Stages(talk, quiet=quiet))
+        page = stack.enter_context(live_page(web, web_port, title))
+        stages = stack.enter_context(Stages(talk, quiet=quiet, page=page))
         summary = assess(request, folder, stages, fleet)
         if not summary.complete:
             # The answer must be printed, however often you type Ctrl-C.

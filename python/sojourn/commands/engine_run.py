@@ -19,6 +19,7 @@ import typer
 from sojourn import engine, interrupts
 from sojourn.commands.help import Command, definition, options_text
 from sojourn.commands.run_options import RunOptions
+from sojourn.commands.web_option import live_page
 from sojourn.failure import EXIT_RAN_WITH_FAILURES
 from sojourn.text import quantity
 
@@ -145,12 +146,8 @@ def _measure(
     title = f"sojourn {tool} {' '.join(typed)}"
     with ExitStack() as stack:
         views: list[Progress] = []
-        if wanted.web:
-            from sojourn.commands.formats import talk
-            from sojourn.report.live.server import LivePage
-
-            page = stack.enter_context(LivePage(title, wanted.web_port))
-            talk.print(f"live: {page.address}", soft_wrap=True, highlight=False, markup=False)
+        page = stack.enter_context(live_page(wanted.web, wanted.web_port, title))
+        if page is not None:
             views.append(page)
         if draws:
             views.append(stack.enter_context((StreamView if plays_streams(words) else LiveView)(title)))

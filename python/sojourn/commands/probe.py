@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.live import Live
@@ -11,6 +11,7 @@ from rich.live import Live
 from sojourn import engine, interrupts
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.help import FurtherOption
+from sojourn.commands.web_option import WebFlag, WebPort, live_page
 from sojourn.engine.results import ProbeHeader, ProbeRow
 from sojourn.failure import CouldNotRun
 from sojourn.probe import files
@@ -18,8 +19,11 @@ from sojourn.probe.profile import Profiler
 from sojourn.probe.recording import Recording
 from sojourn.probe.totals import summary
 from sojourn.report.probe.flame_graph import flame_graph
-from sojourn.report.probe.live import print_totals, view
+from sojourn.report.probe.live import HEAD, print_totals, rows, title, view
 from sojourn.results import writing
+
+if TYPE_CHECKING:
+    from sojourn.report.live.server import LivePage
 
 _VIEWS_PER_SECOND = 2.0
 SOURCES = ("processes", "cgroup", "software", "tracepoints", "processor", "cores", "pressure", "network", "site")
@@ -77,6 +81,8 @@ def _probe(
     profile: Annotated[
         Path | None, typer.Option(help="Also profile with perf, and write a flame graph: FILE.svg.")
     ] = None,
+    web: WebFlag = False,
+    web_port: WebPort = 0,
     output_format: FormatOption = Format.text,
 ) -> None:
     """Sample what processes use: CPU, faults, switches, memory, descriptors, disk, queues, perf events, cache misses.
@@ -110,8 +116,10 @@ def _probe(
     for each in pid or []:
         arguments += ["--pid", str(each)]
     drawing = _FlameGraph(profile) if profile else None
+    draws = talk.is_terminal and output_format is Format.text
     with interrupts.held(to_the_end=True):
-        recording = _recorded([*arguments, "--format", "json", "--", *(command or [])], output_format, drawing)
+        with live_page(web, web_port, "sojourn probe") as page:
+            recording = _recorded([*arguments, "--format", "json", "--", *(command or [])], draws, drawing, page)
         if drawing is not None:
             drawing.write()
         for path in output or []:
@@ -148,7 +156,7 @@ class _FlameGraph:
             talk.print(f"wrote {self._path}: {taken.samples:,} samples", soft_wrap=True)
 
 
-def _recorded(arguments: list[str], output_format: Format, drawing: _FlameGraph | None) -> Recording:
+def _recorded(arguments: list[str], draws: bool, drawing: _FlameGraph | None, page: LivePage | None) -> Recording:
     lines = engine.lines(arguments)
     recording = Recording.begin(ProbeHeader.model_validate_json(next(lines)))
     if drawing is not None:
@@ -158,9 +166,12 @@ def _recorded(arguments: list[str], output_format: Format, drawing: _FlameGraph 
         for line in lines:
             row = ProbeRow.model_validate_json(line)
             recording.add(row)
-            if talk.is_terminal and output_format is Format.text and row.time_seconds >= shown + 1 / _VIEWS_PER_SECOND:
+            if (draws or page is not None) and row.time_seconds >= shown + 1 / _VIEWS_PER_SECOND:
                 shown = row.time_seconds
-                live.update(view(recording), refresh=True)
+                if draws:
+                    live.update(view(recording), refresh=True)
+                if page is not None:
+                    page.table(title(recording), [HEAD, *rows(recording)])
     if not recording.rows:
         raise CouldNotRun("the probe took no sample")
     return recording

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+if TYPE_CHECKING:
+    from sojourn.engine.progress import ProgressLine
+    from sojourn.report.live.server import LivePage
+
 
 class Stages:
-    """The stages of a long command, with a bar each."""
+    """The stages of a long command, with a bar each; a page of the run shows them, too."""
 
-    def __init__(self, console: Console, *, quiet: bool = False) -> None:
+    def __init__(self, console: Console, *, quiet: bool = False, page: LivePage | None = None) -> None:
         self._console = console
         self._quiet = quiet
+        self._page = page
         self._bars = Progress(
             SpinnerColumn(),
             TextColumn("{task.description:<14}"),
@@ -40,11 +46,25 @@ class Stages:
         self.done()
         self._name = name
         self._current = self._bars.add_task(name, total=total, detail="")
+        if self._page is not None:
+            self._page.begin_stage(name)
 
     def update(self, done: float, total: float | None = None, detail: str = "") -> None:
         """Updates the progress of the current stage."""
         if self._current is not None:
             self._bars.update(self._current, completed=done, detail=detail, total=total)
+            if self._page is not None:
+                self._page.update_stage(done / total if total else None, detail)
+
+    @property
+    def shows_lines(self) -> bool:
+        """Whether anybody sees the lines of loads."""
+        return self._page is not None
+
+    def line(self, line: ProgressLine) -> None:
+        """Passes a line of a load on, which only the page shows in full."""
+        if self._page is not None:
+            self._page(line)
 
     def done(self, detail: str | None = None) -> None:
         """Ends the current stage with a short note on its result."""
@@ -55,6 +75,8 @@ class Stages:
         total = task.total or 1.0
         self._bars.update(self._current, completed=total, total=total, detail=said)
         self._bars.stop_task(self._current)
+        if self._page is not None:
+            self._page.end_stage(said)
         if not self._quiet and not self._console.is_terminal:
             self._console.print(f"{self._name}: {said}" if said else self._name, highlight=False, soft_wrap=True)
         self._current = None

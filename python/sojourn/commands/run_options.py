@@ -18,6 +18,7 @@ from sojourn.commands.cluster_option import PANEL, ClusterOption, ClusterText, I
 from sojourn.commands.cluster_option import read_options as read_cluster
 from sojourn.commands.help import FurtherOption
 from sojourn.commands.option_groups import spread
+from sojourn.commands.web_option import WEB_HELP, WebPort
 from sojourn.failure import CouldNotRun
 
 _OUTPUTS = "Outputs and verdicts"
@@ -68,10 +69,8 @@ def read_options(
     live: Annotated[
         bool | None, FurtherOption(help="Show progress [default: if standard error is a terminal].")
     ] = None,
-    web: Annotated[
-        bool, typer.Option("--web", help="Show progress on a page of this machine; prints its address.")
-    ] = False,
-    web_port: Annotated[int, FurtherOption(min=0, max=65535, help="The page's port [default: a free one].")] = 0,
+    web: Annotated[bool, typer.Option("--web", help=WEB_HELP)] = False,
+    web_port: WebPort = 0,
     output: Annotated[
         Path | None, typer.Option(help="Store the run in this folder, with a report.", rich_help_panel=_OUTPUTS)
     ] = None,

@@ -16,12 +16,14 @@ from sojourn.commands.cluster_option import PANEL as CLUSTER
 from sojourn.commands.cluster_option import ClusterOption, with_cluster_option
 from sojourn.commands.formats import Format, FormatOption, data, print_json, print_where, talk
 from sojourn.commands.help import FurtherOption
+from sojourn.commands.web_option import WebFlag, WebPort, live_page
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.text import quantity
 
 if TYPE_CHECKING:
     from sojourn.cluster.tasks import Tasks
     from sojourn.loading.fleet import Fleet
+    from sojourn.report.live.server import LivePage
     from sojourn.study.document import Study
     from sojourn.study.findings import Findings
 
@@ -67,6 +69,8 @@ def _study(
             "--load-on-cluster", help="Let the cluster's workers generate the loads.", rich_help_panel=CLUSTER
         ),
     ] = False,
+    web: WebFlag = False,
+    web_port: WebPort = 0,
     output_format: FormatOption = Format.text,
     *,
     cluster: ClusterOption,
@@ -105,9 +109,10 @@ def _study(
     quiet = output_format is Format.json
     if load_on_cluster and cluster.target is None:
         raise CouldNotRun("--load-on-cluster needs a cluster", "add --cluster")
-    with cluster.tasks(quiet=quiet) as tasks:
+    title = f"sojourn study {target or '--all'}"
+    with cluster.tasks(quiet=quiet) as tasks, live_page(web, web_port, title) as page:
         fleet = _fleet(tasks) if load_on_cluster else None
-        asked = _Asked(quick, budget, repetitions, output, work_dir, log, quiet, tasks, fleet)
+        asked = _Asked(quick, budget, repetitions, output, work_dir, log, quiet, tasks, fleet, page)
         parts = [asked.part_of(file) for file in files]
         if every and budget is not None:
             began = time.monotonic()
@@ -145,6 +150,7 @@ class _Asked:
     tasks: Tasks
     fleet: Fleet | None
     """The machines that generate loads; this one if there are none."""
+    page: LivePage | None
 
     def part_of(self, file: Path) -> _Part:
         """The part of the study in a file that is to be measured."""
@@ -304,8 +310,14 @@ def _run(part: _Part, asked: _Asked, *, may_repeat: bool, looks: int | None = No
     study, path = part.study, part.folder
     folder = StudyFolder.begin(path, study, part.text)
     folder.add_environment(environment.describe())
-    with closing(folder), Stages(talk, quiet=asked.quiet) as stages, work_folder(asked.work_dir, path) as work:
-        measure = kinds.measure(study, part.file, folder, work, asked.fleet)
+    with (
+        closing(folder),
+        Stages(talk, quiet=asked.quiet, page=asked.page) as stages,
+        work_folder(asked.work_dir, path) as work,
+    ):
+        measure = kinds.measure(
+            study, part.file, folder, work, asked.fleet, stages.line if stages.shows_lines else None
+        )
         left = sum(not folder.has(point) for point in in_order(study))
         if not asked.quiet:
             takes = format.duration(runner.estimate_seconds(study, left))

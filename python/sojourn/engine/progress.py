@@ -17,6 +17,8 @@ class Advance(BaseModel):
     progress: float
     probe: Mapping[str, float] = Field(default_factory=dict)
     """A probed server's usage in the last second, by counter."""
+    tiers: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
+    """Each watched tier's usage in the last second, by counter."""
 
 
 class RequestsAdvance(LoadProgress, Advance):

@@ -62,6 +62,8 @@ class LoadPoints:
     work: Path
     fleet: Fleet | None = None
     """The machines that generate the load; this one if there are none."""
+    progress: engine.Progress | None = None
+    """Receives a line of progress of a load per second."""
 
     @property
     def workload(self) -> Workload:
@@ -147,7 +149,7 @@ class LoadPoints:
             words += self._observed(server, pinned)
         try:
             result, unprobed = _run(
-                way.runner("replay" if self.workload.replay else "load"), words, server, self._sources()
+                way.runner("replay" if self.workload.replay else "load"), words, server, self._sources(), self.progress
             )
         except CouldNotRun as error:
             return failed(error.said, server)
@@ -251,10 +253,12 @@ class _Way:
         return "the link was late: one packet in a hundred by more than its limit" if report["limited"] else None
 
 
-def _run(runner: Runner, words: Sequence[str], server: Running, sources: str) -> tuple[LoadResult, str | None]:
+def _run(
+    runner: Runner, words: Sequence[str], server: Running, sources: str, progress: engine.Progress | None
+) -> tuple[LoadResult, str | None]:
     """Loads the server with a probe; if only the probe failed, the second value gives the reason."""
     if not server.pids:
-        return runner(words, None), "the server's processes are not known"
+        return runner(words, progress), "the server's processes are not known"
     whole: list[LoadResult] = []
 
     def kept(options: Sequence[str], progress: engine.Progress | None) -> LoadResult:
@@ -263,7 +267,7 @@ def _run(runner: Runner, words: Sequence[str], server: Running, sources: str) ->
 
     watched = Watched(server.pids, urlsplit(server.url).port, PROBE_INTERVAL, sources=sources)
     try:
-        return probed(kept, watched)(words, None), None
+        return probed(kept, watched)(words, progress), None
     except CouldNotRun as error:
         if not whole:
             raise

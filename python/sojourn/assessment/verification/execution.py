@@ -51,6 +51,9 @@ class Stages(Protocol):
     def update(self, done: float, total: float | None = None, detail: str = "") -> None:
         """Says how far the current stage is."""
 
+    def line(self, line: ProgressLine) -> None:
+        """Passes on a line of the load that the stage makes."""
+
     def done(self, detail: str | None = None) -> None:
         """Ends the current stage; `detail` is its result in a few words."""
 
@@ -209,6 +212,7 @@ class _One:
         return knee, found, disturbances
 
     def _show(self, progress: ProgressLine) -> None:
+        self.stages.line(progress)
         if isinstance(progress, RequestsAdvance):
             self.stages.update(progress.progress, 1.0, f"{progress.requests_per_second:,.0f} requests/s")
 

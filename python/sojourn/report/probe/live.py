@@ -16,21 +16,36 @@ from sojourn.text import format
 
 WINDOW_SECONDS = 1.0
 SPARK_SAMPLES = 40
+HEAD = ("counter", "now", "")
+"""The head of the columns."""
 _SPARKS = " ▁▂▃▄▅▆▇█"
 
 
 def view(recording: Recording) -> Group:
     """A screenful: counters other than 0, with their current rate or level and their recent course."""
-    grid = table("counter", "now", "")
+    grid = table(*HEAD)
+    for row in rows(recording):
+        grid.add_row(*row)
+    head = Text(f"{title(recording)}; Ctrl-C ends", style="bold")
+    return Group(head, grid, Text(_missing(recording), style="dim"))
+
+
+def title(recording: Recording) -> str:
+    """The probed processes and how long they have been probed."""
+    elapsed = recording.time_seconds[-1] - recording.time_seconds[0] if recording.time_seconds else 0.0
+    pids = ", ".join(map(str, recording.pids[:8])) or "no process"
+    return f"{pids}: {format.duration(elapsed)}, {len(recording.rows):,} samples"
+
+
+def rows(recording: Recording) -> list[tuple[str, str, str]]:
+    """Counters other than 0: name, current rate or level, recent course."""
+    found = []
     for counter in recording.counters:
         course = _course(recording, counter)
         seen = course[np.isfinite(course)]
         if seen.size and seen.any():
-            grid.add_row(counter.name, _written(counter, float(seen[-1])), spark(course))
-    elapsed = recording.time_seconds[-1] - recording.time_seconds[0] if recording.time_seconds else 0.0
-    pids = ", ".join(map(str, recording.pids[:8])) or "no process"
-    head = Text(f"{pids}: {format.duration(elapsed)}, {len(recording.rows):,} samples; Ctrl-C ends", style="bold")
-    return Group(head, grid, Text(_missing(recording), style="dim"))
+            found.append((counter.name, _written(counter, float(seen[-1])), spark(course)))
+    return found
 
 
 def print_totals(recording: Recording, console: Console) -> None:
