@@ -1,10 +1,11 @@
 //! Measures the speed of log import, sessions included: `make bench-import`, or for your own log `cargo run --release
-//! --example import_speed -- LOG [REPEAT [FORMAT]]`.
+//! --example import_speed -- LOG [REPEAT [FORMAT [PARSERS]]]`.
 //!
 //! Without a log, the example writes a synthetic day in every named format and in two format strings. It imports the
 //! bytes from memory, repeated as if they were one long file, and discards the trace file; sorting spills to memory,
-//! too. It prints the best of three runs by the thread's CPU time. Other load on the machine still disturbs that time
-//! somewhat, so leave the machine alone.
+//! too. It prints the best of three runs by the thread's CPU time. With PARSERS other threads, that is the time of the
+//! thread that collects, and the elapsed time is beside it. Other load on the machine still disturbs these times somewhat, so
+//! leave the machine alone.
 
 use std::io::{self, Cursor, Write};
 use std::ops::ControlFlow;
@@ -12,7 +13,7 @@ use std::ops::ControlFlow;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sojourn_measure::clock;
-use sojourn_workload::import::{self, Entry, Format, ImportReport, Options};
+use sojourn_workload::import::{self, Entry, Format, ImportReport, Log, Options};
 use sojourn_workload::sorting::{SORT_BYTES, Scratch, Spill};
 use sojourn_workload::synthesis::{Synthesis, synthesise};
 
@@ -28,41 +29,47 @@ fn main() -> io::Result<()> {
     let mut arguments = std::env::args().skip(1);
     if let Some(path) = arguments.next() {
         let repeat = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(REPEAT);
-        return measure(arguments.next().as_deref(), &std::fs::read(path)?, repeat);
+        let format = arguments.next();
+        let parsers = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(0);
+        return measure(format.as_deref(), &std::fs::read(path)?, repeat, parsers);
     }
     let mut combined = Vec::new();
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     synthesise(&Synthesis::default(), &mut random, &mut combined).map_err(io::Error::other)?;
-    measure(Some("combined"), &combined, REPEAT)?;
-    measure(Some(COMBINED), &combined, REPEAT)?;
+    measure(Some("combined"), &combined, REPEAT, 0)?;
+    measure(Some(COMBINED), &combined, REPEAT, 0)?;
     for (format, header, spell) in SPELLINGS {
-        measure(Some(format), &rewritten(&combined, header, spell), REPEAT)?;
+        measure(Some(format), &rewritten(&combined, header, spell), REPEAT, 0)?;
     }
     Ok(())
 }
 
-fn measure(format: Option<&str>, log: &[u8], repeat: usize) -> io::Result<()> {
-    let format = format.map(|text| Format::new(text, &[]).map_err(io::Error::other)).transpose()?;
-    let options = Options { format, ..Options::default() };
+fn measure(format: Option<&str>, log: &[u8], repeat: usize, parsers: usize) -> io::Result<()> {
+    let format = format
+        .filter(|text| *text != "-")
+        .map(|text| Format::new(text, &[]).map_err(io::Error::other))
+        .transpose()?;
+    let options = Options { format, parsers, ..Options::default() };
     let log = log.repeat(repeat);
-    let mut best: Option<(f64, ImportReport)> = None;
+    let mut best: Option<(f64, f64, ImportReport)> = None;
     for _ in 0..TRIALS {
-        let begin = clock::thread_cpu();
+        let (begin, began) = (clock::thread_cpu(), clock::now());
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
         let mut open = || Ok(Box::new(Cursor::new(Vec::new())) as Box<dyn Scratch>);
         let spill = Spill { budget_bytes: SORT_BYTES, open: &mut open };
         let go_on = |_| ControlFlow::Continue(());
-        let imported =
-            import::import_to_file(Cursor::new(&log), &options, &mut random, spill, io::sink(), go_on);
+        let logs = std::iter::once(Log { may_read_ahead: true, ..Log::only(Cursor::new(&log)) });
+        let imported = import::import_logs_to_file(logs, &options, &mut random, spill, io::sink(), go_on);
         let report = imported.map_err(io::Error::other)?;
         let seconds = (clock::thread_cpu() - begin).seconds();
-        best = best.filter(|(fastest, _)| *fastest <= seconds).or(Some((seconds, report)));
+        let elapsed = (clock::now() - began).seconds();
+        best = best.filter(|(fastest, ..)| *fastest <= seconds).or(Some((seconds, elapsed, report)));
     }
-    let Some((seconds, report)) = best else { return Ok(()) };
+    let Some((seconds, elapsed, report)) = best else { return Ok(()) };
     let megabytes = report.bytes as f64 / 1e6;
     writeln!(
         io::stdout().lock(),
-        "{:5.0} MB/s of CPU time {:5.0} ns/line  {:9} lines {:9} requests {megabytes:6.0} MB  {}",
+        "{:5.0} MB/s of CPU time {:5.0} ns/line  {:9} lines {:9} requests {megabytes:6.0} MB {elapsed:6.2} s elapsed  {}",
         megabytes / seconds,
         seconds * 1e9 / report.lines as f64,
         report.lines,

@@ -11,7 +11,7 @@
 //!
 //! Rows arrive in order of client and time and sessions leave in order of client, so only the current session is held.
 
-use std::io::{self, Read};
+use std::ops::Range;
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -31,13 +31,16 @@ pub struct Row {
     pub document: u32,
 }
 
-/// A finished session that is not yet sorted by its start.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A finished session that is not yet sorted by its start. Its tail is its requests as a trace file has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grouped {
     /// Its start, in nanoseconds since 1970.
     pub start_ns: i64,
     pub number: u64,
-    pub requests: Box<[Request]>,
+    /// Requests, at least one.
+    pub count: u32,
+    /// Where its tail begins.
+    requests_at: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,21 +51,23 @@ pub struct Grouping {
     pub resolution_ns: i64,
 }
 
-/// Groups rows, which must arrive in order of client and time, and yields one session after the other.
+/// Groups rows, which must arrive in order of client and time, and yields one session after the other with its rows.
 pub fn group<E>(
     rows: impl Iterator<Item = Result<Row, E>>,
     grouping: Grouping,
     random: &mut Xoshiro256PlusPlus,
-    mut take: impl FnMut(Grouped) -> Result<(), E>,
+    mut take: impl FnMut(Grouped, &[Row]) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut session: Vec<Row> = Vec::new();
     let mut number = 0;
     let mut finish = |session: &mut Vec<Row>| {
         spread(session, grouping.resolution_ns, random);
-        let grouped = Grouped::new(number, session);
+        let grouped =
+            Grouped { start_ns: session[0].time_ns, number, count: session.len() as u32, requests_at: 0 };
         number += 1;
+        let taken = take(grouped, session);
         session.clear();
-        take(grouped)
+        taken
     };
     for row in rows {
         let row = row?;
@@ -93,11 +98,12 @@ fn spread(session: &mut [Row], resolution_ns: i64, random: &mut Xoshiro256PlusPl
 }
 
 impl Grouped {
-    fn new(number: u64, rows: &[Row]) -> Self {
-        let start_ns = rows[0].time_ns;
-        let request =
-            |row: &Row| Request { offset_ns: (row.time_ns - start_ns) as u64, document: row.document };
-        Grouped { start_ns, number, requests: rows.iter().map(request).collect() }
+    /// Writes its requests, given its rows.
+    pub fn encode_requests(&self, rows: &[Row], bytes: &mut Vec<u8>) {
+        for row in rows {
+            let offset_ns = (row.time_ns - self.start_ns) as u64;
+            bytes.extend_from_slice(&Request { offset_ns, document: row.document }.encoded());
+        }
     }
 }
 
@@ -105,26 +111,26 @@ impl Grouped {
 impl Record for Row {
     type Key = (u32, i64);
 
+    const ENCODED_BYTES: usize = 16;
+
     fn key(&self) -> (u32, i64) {
         (self.client, self.time_ns)
     }
 
-    fn memory_bytes(&self) -> usize {
-        size_of::<Row>()
-    }
-
     fn encode(&self, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(&self.time_ns.to_le_bytes());
-        bytes.extend_from_slice(&self.client.to_le_bytes());
-        bytes.extend_from_slice(&self.document.to_le_bytes());
+        let mut encoded = [0; Self::ENCODED_BYTES];
+        encoded[..8].copy_from_slice(&self.time_ns.to_le_bytes());
+        encoded[8..12].copy_from_slice(&self.client.to_le_bytes());
+        encoded[12..].copy_from_slice(&self.document.to_le_bytes());
+        bytes.extend_from_slice(&encoded);
     }
 
-    fn decode(bytes: &mut impl Read) -> io::Result<Self> {
-        Ok(Row {
-            time_ns: i64::from_le_bytes(array(bytes)?),
-            client: u32::from_le_bytes(array(bytes)?),
-            document: u32::from_le_bytes(array(bytes)?),
-        })
+    fn decode(bytes: &[u8]) -> Self {
+        Row {
+            time_ns: i64::from_le_bytes(array(bytes, 0)),
+            client: u32::from_le_bytes(array(bytes, 8)),
+            document: u32::from_le_bytes(array(bytes, 12)),
+        }
     }
 }
 
@@ -132,34 +138,38 @@ impl Record for Row {
 impl Record for Grouped {
     type Key = (i64, u64);
 
+    const ENCODED_BYTES: usize = 20;
+
     fn key(&self) -> (i64, u64) {
         (self.start_ns, self.number)
     }
 
-    fn memory_bytes(&self) -> usize {
-        size_of::<Grouped>() + size_of_val(&*self.requests)
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        let mut encoded = [0; Self::ENCODED_BYTES];
+        encoded[..8].copy_from_slice(&self.start_ns.to_le_bytes());
+        encoded[8..16].copy_from_slice(&self.number.to_le_bytes());
+        encoded[16..].copy_from_slice(&self.count.to_le_bytes());
+        bytes.extend_from_slice(&encoded);
     }
 
-    fn encode(&self, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(&self.start_ns.to_le_bytes());
-        bytes.extend_from_slice(&self.number.to_le_bytes());
-        bytes.extend_from_slice(&(self.requests.len() as u64).to_le_bytes());
-        for request in &self.requests {
-            bytes.extend_from_slice(&request.encoded());
+    fn decode(bytes: &[u8]) -> Self {
+        Grouped {
+            start_ns: i64::from_le_bytes(array(bytes, 0)),
+            number: u64::from_le_bytes(array(bytes, 8)),
+            count: u32::from_le_bytes(array(bytes, 16)),
+            requests_at: 0,
         }
     }
 
-    fn decode(bytes: &mut impl Read) -> io::Result<Self> {
-        let start_ns = i64::from_le_bytes(array(bytes)?);
-        let number = u64::from_le_bytes(array(bytes)?);
-        let count = u64::from_le_bytes(array(bytes)?);
-        let requests = (0..count).map(|_| Ok(Request::decoded(array(bytes)?))).collect::<io::Result<_>>()?;
-        Ok(Grouped { start_ns, number, requests })
+    fn tail(&self) -> Range<usize> {
+        self.requests_at..self.requests_at + self.count as usize * Request::ENCODED_BYTES
+    }
+
+    fn with_tail_at(self, requests_at: usize) -> Self {
+        Grouped { requests_at, ..self }
     }
 }
 
-fn array<const N: usize>(bytes: &mut impl Read) -> io::Result<[u8; N]> {
-    let mut array = [0; N];
-    bytes.read_exact(&mut array)?;
-    Ok(array)
+fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes[at..at + N].try_into().expect("the range has this length")
 }

@@ -1,13 +1,21 @@
 //! External merge sort: sorts more records than fit in memory by spilling sorted runs and merging them.
 //!
-//! Records within the budget never leave memory, so a short log needs no file. The sort is stable, spilled or not: the
-//! result does not depend on the budget.
+//! Records within the budget never leave memory, so a short log needs no file. The sort is stable, spilled or not, on one
+//! thread or on several: the result depends neither on the budget nor on the number of threads. With other threads, one
+//! sorts and writes a run while the next one is collected, and later several merge ahead of the caller.
 
 mod merge;
+mod runs;
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, Write};
+use std::ops::Range;
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use merge::Merge;
+use runs::Spiller;
 
 /// Temporary storage for spilled runs, such as a temporary file.
 pub trait Scratch: Read + Write + Seek + Send {}
@@ -16,7 +24,8 @@ impl<T: Read + Write + Seek + Send> Scratch for T {}
 
 /// The memory budget of a sort, and the storage beyond it.
 pub struct Spill<'s> {
-    /// The bytes of records that one sort holds in memory; merging uses as much for its buffers.
+    /// The bytes of records that one sort collects in memory; merging uses as much for its buffers. Each other thread
+    /// needs as much again.
     pub budget_bytes: usize,
     /// Creates empty temporary storage.
     pub open: &'s mut dyn FnMut() -> io::Result<Box<dyn Scratch>>,
@@ -25,101 +34,237 @@ pub struct Spill<'s> {
 /// The default memory budget: 8 MiB, half a million requests.
 pub const SORT_BYTES: usize = 8 << 20;
 
-pub trait Record: Sized {
-    type Key: Ord;
+/// The most threads that merge ahead of the caller; each holds a part of the records.
+const MERGERS_MAX: usize = 4;
+
+/// A record of fixed size, which may have bytes of any length behind it: its tail.
+pub trait Record: Copy + Send + 'static {
+    type Key: Ord + Copy + Send;
+    /// The bytes of `encode`.
+    const ENCODED_BYTES: usize;
+
     fn key(&self) -> Self::Key;
-    fn memory_bytes(&self) -> usize;
     fn encode(&self, bytes: &mut Vec<u8>);
     /// Decodes a record from the bytes of `encode`.
-    fn decode(bytes: &mut impl Read) -> io::Result<Self>;
-}
+    fn decode(bytes: &[u8]) -> Self;
 
-/// Collects records in any order.
-pub struct Sorter<R> {
-    records: Vec<R>,
-    held_bytes: usize,
-    count: u64,
-    spilled: Option<Spilled>,
-}
+    /// Where its tail lies among the tails of its batch.
+    fn tail(&self) -> Range<usize> {
+        0..0
+    }
 
-/// Sorted runs in temporary storage, one after the other.
-struct Spilled {
-    scratch: Box<dyn Scratch>,
-    /// The start of each run, and the end of the last one.
-    bounds: Vec<u64>,
-}
-
-/// Runs are written in pieces of this size.
-const WRITE_BYTES: usize = 1 << 20;
-
-impl<R> Default for Sorter<R> {
-    fn default() -> Self {
-        Sorter { records: Vec::new(), held_bytes: 0, count: 0, spilled: None }
+    /// The record with its tail at another place.
+    fn with_tail_at(self, _begin: usize) -> Self {
+        self
     }
 }
 
+/// Records with their tails.
+pub struct Batch<R> {
+    pub records: Vec<R>,
+    pub tails: Vec<u8>,
+}
+
+impl<R> Default for Batch<R> {
+    fn default() -> Self {
+        Batch { records: Vec::new(), tails: Vec::new() }
+    }
+}
+
+impl<R: Record> Batch<R> {
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.records) + self.tails.len()
+    }
+
+    fn clear(&mut self) {
+        self.records.clear();
+        self.tails.clear();
+    }
+
+    fn sort(&mut self) {
+        self.records.sort_by_key(R::key);
+    }
+
+    /// Adds some records of a batch whose tails lie in the order of its records.
+    fn append(&mut self, other: &Batch<R>, range: Range<usize>) {
+        let records = &other.records[range];
+        let (Some(first), Some(last)) = (records.first(), records.last()) else { return };
+        let (begin, at) = (first.tail().start, self.tails.len());
+        self.tails.extend_from_slice(&other.tails[begin..last.tail().end]);
+        let moved = |record: &R| record.with_tail_at(record.tail().start - begin + at);
+        self.records.extend(records.iter().map(moved));
+    }
+}
+
+/// Collects records in any order.
+pub struct Sorter<R: Record> {
+    batch: Batch<R>,
+    count: u64,
+    threads: usize,
+    spiller: Option<Spiller<R>>,
+}
+
 impl<R: Record> Sorter<R> {
+    /// `threads` is the number of threads beside the caller's.
+    pub fn new(threads: usize) -> Self {
+        Sorter { batch: Batch::default(), count: 0, threads, spiller: None }
+    }
+
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Adds a record. Without storage to spill to, all records stay in memory.
+    /// Adds a record without a tail. Without storage to spill to, all records stay in memory.
     pub fn push(&mut self, record: R, spill: &mut Option<Spill<'_>>) -> io::Result<()> {
-        self.held_bytes += record.memory_bytes();
+        self.push_with(record, |_| (), spill)
+    }
+
+    /// Adds a record with the tail that `write` appends.
+    pub fn push_with(
+        &mut self,
+        record: R,
+        write: impl FnOnce(&mut Vec<u8>),
+        spill: &mut Option<Spill<'_>>,
+    ) -> io::Result<()> {
         self.count += 1;
-        self.records.push(record);
+        self.batch.records.push(record.with_tail_at(self.batch.tails.len()));
+        write(&mut self.batch.tails);
         match spill {
-            Some(spill) if self.held_bytes >= spill.budget_bytes => self.spill(spill),
+            Some(spill) if self.batch.bytes() >= spill.budget_bytes => self.spill(spill),
             _ => Ok(()),
         }
     }
 
     fn spill(&mut self, spill: &mut Spill<'_>) -> io::Result<()> {
-        let Spilled { scratch, bounds } = match &mut self.spilled {
-            Some(spilled) => spilled,
-            none => none.insert(Spilled { scratch: (spill.open)()?, bounds: vec![0] }),
+        let spiller = match &mut self.spiller {
+            Some(spiller) => spiller,
+            none => none.insert(Spiller::new((spill.open)()?, self.threads > 0)),
         };
-        self.records.sort_by_key(R::key);
-        let mut bytes = Vec::with_capacity(WRITE_BYTES);
-        for record in self.records.drain(..) {
-            record.encode(&mut bytes);
-            if bytes.len() >= WRITE_BYTES {
-                scratch.write_all(&bytes)?;
-                bytes.clear();
-            }
-        }
-        scratch.write_all(&bytes)?;
-        bounds.push(scratch.stream_position()?);
-        self.held_bytes = 0;
+        let full = std::mem::take(&mut self.batch);
+        self.batch = spiller.spill(full)?;
         Ok(())
     }
 
     /// Yields all records in order of their keys.
     pub fn finish(mut self, spill: &mut Option<Spill<'_>>) -> io::Result<Sorted<R>> {
-        if let (Some(_), Some(spill)) = (&self.spilled, spill) {
-            let budget_bytes = spill.budget_bytes;
-            self.spill(spill)?;
-            self.records = Vec::new();
-            let Some(Spilled { scratch, bounds }) = self.spilled else { unreachable!("it was spilled") };
-            return Ok(Sorted::Merged(Merge::new(scratch, &bounds, budget_bytes)?));
-        }
-        self.records.sort_by_key(R::key);
-        Ok(Sorted::Held(self.records.into_iter()))
+        let (Some(_), Some(spill)) = (&self.spiller, spill) else {
+            self.batch.sort();
+            return Ok(Sorted { source: Source::Held(Some(self.batch)) });
+        };
+        let budget_bytes = spill.budget_bytes;
+        self.spill(spill)?;
+        let Some(spiller) = self.spiller else { unreachable!("it was spilled") };
+        let merge = Merge::new(spiller.finish()?, budget_bytes);
+        Ok(Sorted {
+            source: if self.threads == 0 { Source::Here(merge) } else { ahead(merge, self.threads) },
+        })
     }
 }
 
-pub enum Sorted<R: Record> {
-    Held(std::vec::IntoIter<R>),
-    Merged(Merge<R>),
+/// All records in order, batch by batch.
+pub struct Sorted<R: Record> {
+    source: Source<R>,
 }
 
-impl<R: Record> Iterator for Sorted<R> {
+impl<R: Record> Sorted<R> {
+    /// The records alone.
+    pub fn records(self) -> Records<R> {
+        Records { sorted: self, batch: Vec::new().into_iter() }
+    }
+}
+
+/// Records without tails, in order.
+pub struct Records<R: Record> {
+    sorted: Sorted<R>,
+    batch: std::vec::IntoIter<R>,
+}
+
+impl<R: Record> Iterator for Records<R> {
     type Item = io::Result<R>;
 
     fn next(&mut self) -> Option<io::Result<R>> {
-        match self {
-            Sorted::Held(records) => records.next().map(Ok),
-            Sorted::Merged(merge) => merge.next(),
+        loop {
+            if let Some(record) = self.batch.next() {
+                return Some(Ok(record));
+            }
+            match self.sorted.next()? {
+                Ok(batch) => self.batch = batch.records.into_iter(),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+enum Source<R: Record> {
+    Held(Option<Batch<R>>),
+    Here(Merge<R>),
+    Ahead(Ahead<R>),
+}
+
+impl<R: Record> Iterator for Sorted<R> {
+    type Item = io::Result<Batch<R>>;
+
+    fn next(&mut self) -> Option<io::Result<Batch<R>>> {
+        match &mut self.source {
+            Source::Held(batch) => batch.take().map(Ok),
+            Source::Here(merge) => merge.part().transpose().map(|part| {
+                let mut part = part?;
+                part.sort();
+                Ok(part)
+            }),
+            Source::Ahead(ahead) => ahead.next(),
+        }
+    }
+}
+
+/// Parts of the records that other threads sort, to be taken in order.
+struct Ahead<R> {
+    sorted: Receiver<(u64, io::Result<Batch<R>>)>,
+    waiting: BTreeMap<u64, io::Result<Batch<R>>>,
+    next: u64,
+}
+
+/// Merges on other threads: each cuts off the next part of all runs, alone, and then sorts it beside the others.
+fn ahead<R: Record>(merge: Merge<R>, threads: usize) -> Source<R> {
+    let merge = Arc::new(Mutex::new((merge, 0)));
+    // A thread waits until its part is taken, or until no one will take it.
+    let (send, sorted) = mpsc::sync_channel(0);
+    for _ in 0..threads.min(MERGERS_MAX) {
+        let (merge, send) = (merge.clone(), send.clone());
+        thread::spawn(move || {
+            loop {
+                let (number, part) = {
+                    let mut merge = merge.lock().unwrap_or_else(PoisonError::into_inner);
+                    let (merge, number) = &mut *merge;
+                    *number += 1;
+                    (*number - 1, merge.part())
+                };
+                let sorted = part.map(|part| {
+                    part.map(|mut part| {
+                        part.sort();
+                        part
+                    })
+                });
+                let Some(sorted) = sorted.transpose() else { return };
+                let is_last = sorted.is_err();
+                if send.send((number, sorted)).is_err() || is_last {
+                    return;
+                }
+            }
+        });
+    }
+    Source::Ahead(Ahead { sorted, waiting: BTreeMap::new(), next: 0 })
+}
+
+impl<R> Ahead<R> {
+    fn next(&mut self) -> Option<io::Result<Batch<R>>> {
+        loop {
+            if let Some(batch) = self.waiting.remove(&self.next) {
+                self.next += 1;
+                return Some(batch);
+            }
+            let (number, batch) = self.sorted.recv().ok()?;
+            self.waiting.insert(number, batch);
         }
     }
 }
@@ -130,46 +275,109 @@ mod tests {
 
     use super::*;
 
-    impl Record for (u8, u32) {
+    /// A key, and the number of bytes in its tail, each of which is its number.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Tailed {
+        key: u8,
+        number: u32,
+        bytes: u8,
+        begin: usize,
+    }
+
+    impl Record for Tailed {
         type Key = u8;
 
-        fn key(&self) -> u8 {
-            self.0
-        }
+        const ENCODED_BYTES: usize = 6;
 
-        fn memory_bytes(&self) -> usize {
-            8
+        fn key(&self) -> u8 {
+            self.key
         }
 
         fn encode(&self, bytes: &mut Vec<u8>) {
-            bytes.push(self.0);
-            bytes.extend_from_slice(&self.1.to_le_bytes());
+            bytes.extend_from_slice(&[self.key, self.bytes]);
+            bytes.extend_from_slice(&self.number.to_le_bytes());
         }
 
-        fn decode(bytes: &mut impl Read) -> io::Result<Self> {
-            let (mut key, mut value) = ([0], [0; 4]);
-            bytes.read_exact(&mut key)?;
-            bytes.read_exact(&mut value)?;
-            Ok((key[0], u32::from_le_bytes(value)))
+        fn decode(bytes: &[u8]) -> Self {
+            let number = u32::from_le_bytes(bytes[2..].try_into().unwrap());
+            Tailed { key: bytes[0], bytes: bytes[1], number, begin: 0 }
+        }
+
+        fn tail(&self) -> Range<usize> {
+            self.begin..self.begin + usize::from(self.bytes)
+        }
+
+        fn with_tail_at(self, begin: usize) -> Self {
+            Tailed { begin, ..self }
         }
     }
 
     proptest! {
         #[test]
         fn spilled_or_not_the_order_is_that_of_a_stable_sort(
-            keys in proptest::collection::vec(any::<u8>(), 0..500), budget_bytes in 1_usize..2000,
+            keys in proptest::collection::vec((0_u8..20, any::<u8>()), 0..500), budget_bytes in 1_usize..5000,
+            threads in 0_usize..4,
         ) {
-            let records: Vec<_> = keys.into_iter().zip(0_u32..).collect();
+            let records: Vec<_> =
+                keys.iter().zip(0..).map(|(&(key, bytes), number)| Tailed { key, number, bytes, begin: 0 }).collect();
             let mut open = || Ok(Box::new(io::Cursor::new(Vec::new())) as Box<dyn Scratch>);
             let mut spill = Some(Spill { budget_bytes, open: &mut open });
-            let mut sorter = Sorter::default();
+            let mut sorter = Sorter::new(threads);
             for record in &records {
-                sorter.push(*record, &mut spill).unwrap();
+                let tail = vec![record.number as u8; record.bytes.into()];
+                sorter.push_with(*record, |tails| tails.extend_from_slice(&tail), &mut spill).unwrap();
             }
-            let sorted: Vec<_> = sorter.finish(&mut spill).unwrap().map(Result::unwrap).collect();
+            let mut sorted = Vec::new();
+            for batch in sorter.finish(&mut spill).unwrap() {
+                let batch = batch.unwrap();
+                for record in batch.records {
+                    prop_assert!(batch.tails[record.tail()].iter().all(|byte| *byte == record.number as u8));
+                    sorted.push(record.with_tail_at(0));
+                }
+            }
             let mut expected = records;
-            expected.sort_by_key(|record| record.0);
+            expected.sort_by_key(|record| record.key);
             prop_assert_eq!(sorted, expected);
+        }
+    }
+
+    /// Storage that fails after some bytes.
+    struct Full(io::Cursor<Vec<u8>>, u64);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.0.position() + bytes.len() as u64 > self.1 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.0.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Read for Full {
+        fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+            self.0.read(bytes)
+        }
+    }
+
+    impl Seek for Full {
+        fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+            self.0.seek(to)
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_told_whichever_thread_meets_it() {
+        for threads in [0, 1] {
+            let mut open = || Ok(Box::new(Full(io::Cursor::default(), 1000)) as Box<dyn Scratch>);
+            let mut spill = Some(Spill { budget_bytes: 100, open: &mut open });
+            let mut sorter = Sorter::new(threads);
+            let record = |number| Tailed { key: 0, number, bytes: 0, begin: 0 };
+            let pushed = (0..1000).try_for_each(|number| sorter.push(record(number), &mut spill));
+            assert_eq!(pushed.unwrap_err().kind(), io::ErrorKind::StorageFull, "{threads} threads");
         }
     }
 }

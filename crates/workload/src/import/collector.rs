@@ -16,6 +16,7 @@ use super::error::ImportError;
 use super::format::Format;
 use super::interner::Interner;
 use super::logs::Opened;
+use super::parse_ahead::Numbers;
 use super::policy::{Reason, Verdict, is_whole, judge, takes_by_name};
 use super::report::{ImportReport, LogReport, MalformedLine, Tally};
 use super::time::{self, NS_PER_SECOND};
@@ -118,9 +119,9 @@ impl<'o> Collector<'o> {
             documents: Vec::new(),
             document_table: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
-            rows: Sorter::default(),
+            rows: Sorter::new(options.parsers),
             coverage: Counter::default(),
-            durations: Durations::default(),
+            durations: Durations::new(options.parsers),
             posted: HashMap::new(),
             window_ns: None,
             name: Vec::new(),
@@ -161,22 +162,23 @@ impl<'o> Collector<'o> {
         spill: &mut Option<Spill<'_>>,
     ) -> Result<(), ImportError> {
         let entry = self.format.read(text);
-        self.parsed_line(bytes, text, entry, spill)
+        self.parsed_line(bytes, text, entry, &mut Numbers::default(), spill)
     }
 
-    /// Processes a line that says `entry`.
+    /// Processes a line that says `entry`; adds to `numbers` what it looks up.
     pub fn parsed_line(
         &mut self,
         bytes: u64,
         text: &[u8],
         entry: Result<Option<Entry<'_>>, Malformed>,
+        numbers: &mut Numbers,
         spill: &mut Option<Spill<'_>>,
     ) -> Result<(), ImportError> {
         self.report.lines += 1;
         self.log.lines += 1;
         self.report.bytes += bytes;
         match entry {
-            Ok(Some(entry)) => return self.entry(entry, spill),
+            Ok(Some(entry)) => return self.entry(entry, numbers, spill),
             Ok(None) => self.report.directives += 1,
             Err(reason) => self.malformed(text, reason),
         }
@@ -197,7 +199,12 @@ impl<'o> Collector<'o> {
         }
     }
 
-    fn entry(&mut self, mut entry: Entry<'_>, spill: &mut Option<Spill<'_>>) -> Result<(), ImportError> {
+    fn entry(
+        &mut self,
+        mut entry: Entry<'_>,
+        numbers: &mut Numbers,
+        spill: &mut Option<Spill<'_>>,
+    ) -> Result<(), ImportError> {
         self.note_time(&entry);
         if !self.options.selection.selects(&entry) {
             self.report.not_selected += 1;
@@ -211,8 +218,10 @@ impl<'o> Collector<'o> {
         self.tally.count(&entry);
         let class = Class::of(&entry);
         if let Some(class) = class {
-            self.coverage.count(class, &entry);
-            self.durations.count(&entry, &mut self.coverage, spill).map_err(ImportError::Scratch)?;
+            self.coverage.count(class, &entry, &mut numbers.path);
+            self.durations
+                .count(&entry, &mut self.coverage, &mut numbers.path, spill)
+                .map_err(ImportError::Scratch)?;
         }
         let follows_form = self.follows_form(&entry);
         let is_covered = class == Some(Class::Covered);
@@ -224,11 +233,15 @@ impl<'o> Collector<'o> {
         if let Some(name) = names::with_method(&entry.method, &entry.target) {
             entry.target = Cow::Owned(name);
         }
-        let client = self.clients.number(&entry.client).ok_or_else(|| self.too_many("clients", NAMES_MAX))?;
+        let client = match numbers.client {
+            Some(client) => client,
+            None => self.clients.number(&entry.client).ok_or_else(|| self.too_many("clients", NAMES_MAX))?,
+        };
+        numbers.client = Some(client);
         let document = match verdict {
             Verdict::Skip(_) => unreachable!("skipped above"),
             Verdict::Sized(size_bytes) => {
-                let (document, before) = self.document(&entry, size_bytes, OK)?;
+                let (document, before) = self.document(&entry, &mut numbers.name, size_bytes, OK)?;
                 if is_covered {
                     let stored = &mut self.documents[document as usize];
                     stored.covered = stored.covered.saturating_add(1);
@@ -239,11 +252,11 @@ impl<'o> Collector<'o> {
             }
             Verdict::Failed(status) => {
                 self.report.failed_requests += 1;
-                self.document(&entry, 0, status)?.0
+                self.document(&entry, &mut numbers.name, 0, status)?.0
             }
             Verdict::ByName => {
                 self.report.by_name_requests += 1;
-                let name = self.name(&entry)?;
+                let name = self.name(&entry, &mut numbers.name)?;
                 let known = &mut self.known[name as usize];
                 known.by_name += u32::from(is_covered);
                 match known.last {
@@ -322,7 +335,10 @@ impl<'o> Collector<'o> {
     }
 
     /// The number of the entry's target and host together.
-    fn name(&mut self, entry: &Entry<'_>) -> Result<u32, ImportError> {
+    fn name(&mut self, entry: &Entry<'_>, number: &mut Option<u32>) -> Result<u32, ImportError> {
+        if let Some(name) = *number {
+            return Ok(name);
+        }
         let key = if entry.host.is_empty() {
             &*entry.target // by far the most common
         } else {
@@ -334,6 +350,7 @@ impl<'o> Collector<'o> {
         if name as usize == self.known.len() {
             self.known.push(UNKNOWN);
         }
+        *number = Some(name);
         Ok(name)
     }
 
@@ -341,10 +358,11 @@ impl<'o> Collector<'o> {
     fn document(
         &mut self,
         entry: &Entry<'_>,
+        number: &mut Option<u32>,
         size_bytes: u64,
         status: u16,
     ) -> Result<(u32, u32), ImportError> {
-        let name = self.name(entry)?;
+        let name = self.name(entry, number)?;
         let last = self.known[name as usize].last;
         let key = (name, size_bytes, status);
         if last != NONE && self.documents[last as usize].key() == key {
@@ -394,7 +412,7 @@ impl<'o> Collector<'o> {
         report.clients = self.clients.len() as u64;
         report.documents = self.documents.len() as u64;
         let times = self.durations.finish(&self.coverage, spill).map_err(ImportError::Scratch)?;
-        let rows = self.rows.finish(spill).map_err(ImportError::Scratch)?;
+        let rows = self.rows.finish(spill).map_err(ImportError::Scratch)?.records();
         let classes = dynamic_names(&self.known, &self.documents);
         let by_name = by_name(&self.known, &self.documents, &self.names, &classes);
         let class_of = |(number, document): (usize, &Stored)| {

@@ -162,7 +162,8 @@ struct Minute {
 }
 
 impl Counter {
-    pub fn count(&mut self, class: Class, entry: &Entry<'_>) {
+    /// `path` is the number of the entry's path, if it is known.
+    pub fn count(&mut self, class: Class, entry: &Entry<'_>, path: &mut Option<u32>) {
         let bytes = entry.size_bytes.unwrap_or(0);
         self.requests[class as usize] += 1;
         self.bytes[class as usize] = self.bytes[class as usize].saturating_add(bytes);
@@ -177,7 +178,7 @@ impl Counter {
             return;
         }
         minute.dynamic = minute.dynamic.saturating_add(u32::from(class.is_dynamic()));
-        if let Some(path) = self.path(entry) {
+        if let Some(path) = self.path(entry, path) {
             *self.by_path.entry((class, path)).or_default() += 1;
         }
     }
@@ -199,7 +200,14 @@ impl Counter {
     }
 
     /// The number of a path without its query; `None` for a path beyond the limit.
-    pub fn path(&mut self, entry: &Entry<'_>) -> Option<u32> {
+    pub fn path(&mut self, entry: &Entry<'_>, known: &mut Option<u32>) -> Option<u32> {
+        if known.is_none() {
+            *known = self.look_up(entry);
+        }
+        *known
+    }
+
+    fn look_up(&mut self, entry: &Entry<'_>) -> Option<u32> {
         let end = memchr::memchr(b'?', &entry.target).unwrap_or(entry.target.len());
         let name = names::join(&mut self.name, &entry.target[..end], &entry.host);
         if name.len() > PATH_BYTES_MAX {

@@ -4,7 +4,7 @@
 //! distribution exactly. Paths beyond the limit count only in the overall figures.
 
 use std::cmp::Reverse;
-use std::io::{self, Read};
+use std::io;
 use std::iter::Peekable;
 
 use hashbrown::HashMap;
@@ -13,12 +13,11 @@ use super::coverage::Counter;
 use super::entry::Entry;
 use super::names;
 use crate::request_times::{Distribution, PATHS_MAX, PathTimes, RequestTimes, Times};
-use crate::sorting::{Record, Sorted, Sorter, Spill};
+use crate::sorting::{Record, Records, Sorter, Spill};
 
 /// The number that stands for all paths; real paths have smaller numbers.
 const ALL: u32 = u32::MAX;
 
-#[derive(Default)]
 pub struct Durations {
     sorter: Sorter<Time>,
     totals: HashMap<(u32, Kind), Total>,
@@ -44,17 +43,23 @@ struct Time {
 }
 
 impl Durations {
+    /// `threads` is the number of threads that sort beside the caller's.
+    pub fn new(threads: usize) -> Self {
+        Durations { sorter: Sorter::new(threads), totals: HashMap::new() }
+    }
+
     pub fn count(
         &mut self,
         entry: &Entry<'_>,
         paths: &mut Counter,
+        path: &mut Option<u32>,
         spill: &mut Option<Spill<'_>>,
     ) -> io::Result<()> {
         let times = [(Kind::Request, entry.duration_ns), (Kind::Upstream, entry.upstream_ns)];
         if times.iter().all(|(_, ns)| ns.is_none()) {
             return Ok(());
         }
-        let path = paths.path(entry);
+        let path = paths.path(entry, path);
         for (kind, ns) in times {
             let Some(ns) = ns else { continue };
             for path in [Some(ALL), path].into_iter().flatten() {
@@ -74,7 +79,7 @@ impl Durations {
             return Ok(None);
         }
         let longest = longest(&self.totals);
-        let mut sorted = self.sorter.finish(spill)?.peekable();
+        let mut sorted = self.sorter.finish(spill)?.records().peekable();
         let mut found: HashMap<u32, Times> = HashMap::new();
         while let Some(first) = sorted.peek() {
             let (path, kind) = match first {
@@ -117,7 +122,7 @@ fn longest(totals: &HashMap<(u32, Kind), Total>) -> Vec<u32> {
 
 /// The next group of durations.
 struct Group<'s> {
-    sorted: &'s mut Peekable<Sorted<Time>>,
+    sorted: &'s mut Peekable<Records<Time>>,
     left: u64,
 }
 
@@ -133,12 +138,10 @@ impl Iterator for Group<'_> {
 impl Record for Time {
     type Key = (u32, Kind, u64);
 
+    const ENCODED_BYTES: usize = 13;
+
     fn key(&self) -> Self::Key {
         (self.path, self.kind, self.ns)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        size_of::<Time>()
     }
 
     fn encode(&self, bytes: &mut Vec<u8>) {
@@ -147,12 +150,12 @@ impl Record for Time {
         bytes.extend_from_slice(&self.ns.to_le_bytes());
     }
 
-    fn decode(bytes: &mut impl Read) -> io::Result<Self> {
-        let (mut path, mut kind, mut ns) = ([0; 4], [0; 1], [0; 8]);
-        bytes.read_exact(&mut path)?;
-        bytes.read_exact(&mut kind)?;
-        bytes.read_exact(&mut ns)?;
-        let kind = if kind == [0] { Kind::Request } else { Kind::Upstream };
-        Ok(Time { path: u32::from_le_bytes(path), kind, ns: u64::from_le_bytes(ns) })
+    fn decode(bytes: &[u8]) -> Self {
+        let (path, rest) = bytes.split_at(4);
+        Time {
+            path: u32::from_le_bytes(path.try_into().expect("four bytes")),
+            kind: if rest[0] == 0 { Kind::Request } else { Kind::Upstream },
+            ns: u64::from_le_bytes(rest[1..].try_into().expect("eight bytes")),
+        }
     }
 }

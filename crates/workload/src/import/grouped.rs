@@ -3,7 +3,6 @@
 //! It sorts twice: rows by client and time, to split sessions one after the other, then sessions by their starts.
 
 use crate::limits::REQUESTS_MAX;
-use std::io;
 use std::ops::ControlFlow;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -15,8 +14,8 @@ use super::parse_ahead::{self, PARSERS_MAX, Parsed};
 use super::{ImportError, ImportReport, NotALog, Options, Progress};
 use crate::request_times::RequestTimes;
 use crate::sessions::{self, Grouped, Grouping};
-use crate::sorting::{Sorted, Sorter, Spill};
-use crate::trace::{Origin, Request};
+use crate::sorting::{Record, Sorted, Sorter, Spill};
+use crate::trace::Origin;
 use crate::trace_file::Head;
 
 /// The number of lines or sessions between two progress reports.
@@ -24,36 +23,29 @@ const PROGRESS_LINES: u64 = 1 << 16;
 
 /// A log in the form in which a trace file is written.
 pub struct GroupedLog {
-    documents: Documents,
-    sessions: Sorted<Grouped>,
-    report: ImportReport,
-    head: Head,
-    times: Option<RequestTimes>,
-}
-
-/// The parts of a log, its sessions each a start after the origin with requests.
-pub struct Parts<S> {
     pub documents: Documents,
-    pub sessions: S,
+    pub sessions: Sorted<Grouped>,
     pub report: ImportReport,
     pub head: Head,
     pub times: Option<RequestTimes>,
 }
 
 impl GroupedLog {
-    pub fn parts(self) -> Parts<impl Iterator<Item = Result<Started, ImportError>>> {
-        let origin_ns = self.head.origin.unix_ns;
-        let started = move |session: io::Result<Grouped>| {
-            let session = session.map_err(ImportError::Scratch)?;
-            Ok(((session.start_ns - origin_ns) as u64, session.requests))
-        };
-        let GroupedLog { documents, sessions, report, head, times } = self;
-        Parts { documents, sessions: sessions.map(started), report, head, times }
+    /// Calls `visit` with each session's start after the trace's origin, and its encoded requests.
+    pub fn for_each_session(
+        sessions: Sorted<Grouped>,
+        head: &Head,
+        mut visit: impl FnMut(u64, &[u8]) -> Result<(), ImportError>,
+    ) -> Result<(), ImportError> {
+        for batch in sessions {
+            let batch = batch.map_err(ImportError::Scratch)?;
+            for session in &batch.records {
+                visit((session.start_ns - head.origin.unix_ns) as u64, &batch.tails[session.tail()])?;
+            }
+        }
+        Ok(())
     }
 }
-
-/// A session's start after the trace's origin, and its requests.
-type Started = (u64, Box<[Request]>);
 
 /// Reads logs; spills what does not fit in memory to `spill`, if given.
 pub fn grouped<'l>(
@@ -69,15 +61,16 @@ pub fn grouped<'l>(
     };
     let Collected { documents, mut rows, by_name, mut report, entries, times } =
         collected(logs, options, spill, &mut tell)?;
-    let mut sessions = Sorter::default();
+    let mut sessions = Sorter::new(options.parsers);
     let mut first_ns = i64::MAX;
     let grouping = Grouping { gap_ns: options.session_gap_ns, resolution_ns: report.time_resolution_ns };
     let (lines, bytes) = (report.lines, report.bytes);
-    sessions::group(&mut rows, grouping, random, |session| {
-        report.requests += session.requests.len() as u64;
+    sessions::group(&mut rows, grouping, random, |session, rows| {
+        report.requests += u64::from(session.count);
         first_ns = first_ns.min(session.start_ns);
         let due = session.number % PROGRESS_LINES == PROGRESS_LINES - 1;
-        sessions.push(session, spill).map_err(ImportError::Scratch)?;
+        let encode = |bytes: &mut Vec<u8>| session.encode_requests(rows, bytes);
+        sessions.push_with(session, encode, spill).map_err(ImportError::Scratch)?;
         if due { tell(lines, bytes) } else { Ok(()) }
     })?;
     report.by_name_requests -= rows.unknown;
@@ -156,8 +149,8 @@ fn read(
     if options.parsers > 0 && log.may_read_ahead && format.is_stateless() {
         return parse_ahead::for_each(reader, format, options.parsers.min(PARSERS_MAX), |parsed| {
             let due = match parsed {
-                Parsed::Line { bytes, text, entry } => {
-                    collector.parsed_line(bytes, text, entry, spill)?;
+                Parsed::Line { bytes, text, entry, numbers } => {
+                    collector.parsed_line(bytes, text, entry, numbers, spill)?;
                     collector.report.lines.is_multiple_of(PROGRESS_LINES)
                 }
                 Parsed::Interrupted => true,

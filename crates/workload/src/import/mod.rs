@@ -64,9 +64,9 @@ pub use selection::Selection;
 
 use crate::sessions;
 use crate::sorting::Spill;
-use crate::trace::{Session, Trace};
+use crate::trace::{Request, Session, Trace};
 use crate::trace_file::TraceWriter;
-use grouped::{Parts, grouped};
+use grouped::{GroupedLog, grouped};
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -134,8 +134,8 @@ pub fn import_logs<'l>(
     random: &mut Xoshiro256PlusPlus,
     progress: impl FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Imported, ImportError> {
-    let Parts { documents, sessions, report, head, times } =
-        grouped(logs, options, random, &mut None, progress)?.parts();
+    let GroupedLog { documents, sessions, report, head, times } =
+        grouped(logs, options, random, &mut None, progress)?;
     let mut trace = Trace {
         documents: documents.iter().collect(),
         sessions: Vec::with_capacity(head.sessions as usize),
@@ -143,12 +143,12 @@ pub fn import_logs<'l>(
         origin: head.origin,
         times,
     };
-    for session in sessions {
-        let (start_ns, requests) = session?;
+    GroupedLog::for_each_session(sessions, &head, |start_ns, requests| {
         let first = trace.requests.len() as u32;
-        trace.sessions.push(Session { start_ns, first, count: requests.len() as u32 });
-        trace.requests.extend_from_slice(&requests);
-    }
+        trace.requests.extend(requests.as_chunks().0.iter().map(|encoded| Request::decoded(*encoded)));
+        trace.sessions.push(Session { start_ns, first, count: trace.requests.len() as u32 - first });
+        Ok(())
+    })?;
     Ok(Imported { trace, report })
 }
 
@@ -173,14 +173,13 @@ pub fn import_logs_to_file<'l>(
     writer: impl Write,
     progress: impl FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<ImportReport, ImportError> {
-    let grouped = grouped(logs, options, random, &mut Some(spill), progress)?;
-    let Parts { documents, sessions, report, head, times } = grouped.parts();
+    let GroupedLog { documents, sessions, report, head, times } =
+        grouped(logs, options, random, &mut Some(spill), progress)?;
     let mut writer = TraceWriter::with_times(writer, &head, times.as_ref()).map_err(ImportError::Write)?;
     documents.iter().try_for_each(|document| writer.document(&document)).map_err(ImportError::Write)?;
-    for session in sessions {
-        let (start_ns, requests) = session?;
-        writer.session(start_ns, &requests).map_err(ImportError::Write)?;
-    }
+    GroupedLog::for_each_session(sessions, &head, |start_ns, requests| {
+        writer.encoded_session(start_ns, requests).map_err(ImportError::Write)
+    })?;
     writer.finish().map_err(ImportError::Write)?;
     Ok(report)
 }

@@ -3,15 +3,20 @@
 //! One thread reads and decompresses, cuts the bytes into lines or records, and fills blocks with them. Other threads
 //! parse the blocks. The caller's thread gets every entry in the log's order, so what it collects does not depend on the
 //! number of threads. A fixed number of blocks circulates: memory does not grow with the log.
+//!
+//! The threads that parse also number the distinct clients and names of a block. So the caller looks each of them up once a
+//! block, in tables that may be larger than a processor's cache.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 use std::io::BufRead;
-use std::ops::Range;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::ImportError;
 use super::entry::{Entry, Malformed};
@@ -28,15 +33,27 @@ const BLOCKS_PER_THREAD: usize = 3;
 const WAIT: Duration = Duration::from_millis(100);
 
 /// What the caller is given.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, on the stack")]
 pub enum Parsed<'b> {
     Line {
         /// The length as read, including the line feed.
         bytes: u64,
         text: &'b [u8],
         entry: Result<Option<Entry<'b>>, Malformed>,
+        numbers: &'b mut Numbers,
     },
     /// A signal interrupted a read, or nothing has come for a while.
     Interrupted,
+}
+
+/// The numbers that the caller found for texts of an entry, for later entries with the same texts; none for a text that it
+/// has not looked up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Numbers {
+    pub client: Option<u32>,
+    /// Of target and host together, with a path alone beside it.
+    pub name: Option<u32>,
+    pub path: Option<u32>,
 }
 
 /// Calls `visit` with every line of `reader` in its order, parsed by `parsers` other threads.
@@ -146,6 +163,17 @@ struct Block {
     parsed: Vec<Result<Option<Fields>, Malformed>>,
     /// Texts that are not in the lines as they are.
     decoded: Vec<u8>,
+    clients: Distinct,
+    names: Distinct,
+}
+
+/// The distinct texts of a block, and the numbers that the caller has found for each.
+#[derive(Default)]
+struct Distinct {
+    table: HashTable<u32>,
+    texts: Vec<[Span; 2]>,
+    numbers: Vec<Numbers>,
+    hasher: DefaultHashBuilder,
 }
 
 struct Line {
@@ -168,11 +196,17 @@ struct Fields {
     upstream_ns: Option<i64>,
     status: u16,
     size_bytes: Option<u64>,
+    /// The places of client and name among the block's distinct ones; a name has one if the method is GET or HEAD, which do not
+    /// change it.
+    client_place: usize,
+    name_place: Option<usize>,
 }
 
 /// A text in a block's lines, or among its decoded texts.
+#[derive(Clone, Copy)]
 struct Span {
-    range: Range<usize>,
+    begin: usize,
+    end: usize,
     is_decoded: bool,
 }
 
@@ -187,53 +221,85 @@ impl Block {
         self.lines.clear();
         self.parsed.clear();
         self.decoded.clear();
+        self.clients.clear();
+        self.names.clear();
     }
 
     fn parse(&mut self, format: &mut Format) {
-        let Block { text, lines, parsed, decoded } = self;
+        let Block { text, lines, parsed, decoded, clients, names } = self;
         let mut start = 0;
         for line in lines.iter() {
             let entry = format.read(&text[start..line.end]);
-            parsed.push(entry.map(|entry| entry.map(|entry| Fields::of(&entry, text, decoded))));
+            let fields = entry.map(|entry| {
+                entry.map(|entry| {
+                    let mut fields = Fields::of(&entry, text, decoded);
+                    fields.client_place = clients.place([fields.client, Span::EMPTY], text, decoded);
+                    if matches!(&*entry.method, b"GET" | b"HEAD") {
+                        fields.name_place = Some(names.place([fields.target, fields.host], text, decoded));
+                    }
+                    fields
+                })
+            });
+            parsed.push(fields);
             start = line.end;
         }
     }
 
     fn visit(
-        &self,
+        &mut self,
         visit: &mut impl FnMut(Parsed<'_>) -> Result<(), ImportError>,
     ) -> Result<(), ImportError> {
+        let Block { text, lines, parsed, decoded, clients, names } = self;
         let mut start = 0;
-        for (line, parsed) in self.lines.iter().zip(&self.parsed) {
+        for (line, parsed) in lines.iter().zip(&*parsed) {
+            let mut numbers = Numbers::default();
             let entry = match parsed {
-                Ok(fields) => Ok(fields.as_ref().map(|fields| self.entry(fields))),
+                Ok(fields) => {
+                    if let Some(fields) = fields {
+                        numbers.client = clients.numbers[fields.client_place].client;
+                        let Numbers { name, path, .. } =
+                            fields.name_place.map_or(numbers, |place| names.numbers[place]);
+                        (numbers.name, numbers.path) = (name, path);
+                    }
+                    Ok(fields.as_ref().map(|fields| fields.entry(text, decoded)))
+                }
                 Err(malformed) => Err(*malformed),
             };
-            visit(Parsed::Line { bytes: line.bytes, text: &self.text[start..line.end], entry })?;
+            let text = &text[start..line.end];
+            visit(Parsed::Line { bytes: line.bytes, text, entry, numbers: &mut numbers })?;
+            if let Ok(Some(fields)) = parsed {
+                clients.numbers[fields.client_place] = numbers;
+                if let Some(place) = fields.name_place {
+                    names.numbers[place] = numbers;
+                }
+            }
             start = line.end;
         }
         Ok(())
     }
+}
 
-    fn entry(&self, fields: &Fields) -> Entry<'_> {
-        let text = |span: &Span| {
-            let texts = if span.is_decoded { &self.decoded } else { &self.text };
-            Cow::Borrowed(&texts[span.range.clone()])
-        };
-        Entry {
-            client: text(&fields.client),
-            unix_ns: fields.unix_ns,
-            logged_unix_ns: fields.logged_unix_ns,
-            resolution_ns: fields.resolution_ns,
-            utc_offset_seconds: fields.utc_offset_seconds,
-            duration_ns: fields.duration_ns,
-            upstream_ns: fields.upstream_ns,
-            host: text(&fields.host),
-            method: text(&fields.method),
-            target: text(&fields.target),
-            status: fields.status,
-            size_bytes: fields.size_bytes,
+impl Distinct {
+    fn clear(&mut self) {
+        self.table.clear();
+        self.texts.clear();
+        self.numbers.clear();
+    }
+
+    /// The place of two texts together.
+    fn place(&mut self, texts: [Span; 2], text: &[u8], decoded: &[u8]) -> usize {
+        let of = |texts: &[Span; 2]| texts.map(|span| span.of_block(text, decoded));
+        let Distinct { table, texts: all, numbers, hasher } = self;
+        let key = of(&texts);
+        let hash = hasher.hash_one(key);
+        if let Some(&place) = table.find(hash, |&place| of(&all[place as usize]) == key) {
+            return place as usize;
         }
+        let place = all.len();
+        all.push(texts);
+        numbers.push(Numbers::default());
+        table.insert_unique(hash, place as u32, |&other| hasher.hash_one(of(&all[other as usize])));
+        place
     }
 }
 
@@ -253,19 +319,46 @@ impl Fields {
             upstream_ns: entry.upstream_ns,
             status: entry.status,
             size_bytes: entry.size_bytes,
+            client_place: 0,
+            name_place: None,
+        }
+    }
+
+    fn entry<'b>(&self, text: &'b [u8], decoded: &'b [u8]) -> Entry<'b> {
+        let of = |span: Span| Cow::Borrowed(span.of_block(text, decoded));
+        Entry {
+            client: of(self.client),
+            unix_ns: self.unix_ns,
+            logged_unix_ns: self.logged_unix_ns,
+            resolution_ns: self.resolution_ns,
+            utc_offset_seconds: self.utc_offset_seconds,
+            duration_ns: self.duration_ns,
+            upstream_ns: self.upstream_ns,
+            host: of(self.host),
+            method: of(self.method),
+            target: of(self.target),
+            status: self.status,
+            size_bytes: self.size_bytes,
         }
     }
 }
 
 impl Span {
+    const EMPTY: Span = Span { begin: 0, end: 0, is_decoded: false };
+
+    fn of_block<'b>(self, text: &'b [u8], decoded: &'b [u8]) -> &'b [u8] {
+        let texts = if self.is_decoded { decoded } else { text };
+        &texts[self.begin..self.end]
+    }
+
     fn of(part: &[u8], text: &[u8], decoded: &mut Vec<u8>) -> Self {
         // A part of the text lies at its addresses; one that was decoded or is a constant does not.
         let start = (part.as_ptr() as usize).checked_sub(text.as_ptr() as usize);
         if let Some(start) = start.filter(|start| start + part.len() <= text.len()) {
-            return Span { range: start..start + part.len(), is_decoded: false };
+            return Span { begin: start, end: start + part.len(), is_decoded: false };
         }
         let start = decoded.len();
         decoded.extend_from_slice(part);
-        Span { range: start..decoded.len(), is_decoded: true }
+        Span { begin: start, end: decoded.len(), is_decoded: true }
     }
 }

@@ -1,122 +1,173 @@
-//! Merges sorted runs stored one after the other, each read through its own buffer.
+//! Cuts sorted runs into parts, each of which has all records between two keys, so that parts can be sorted apart.
+//!
+//! Each run is read through its own buffer. Whatever a run still has in storage is not before the last key in its buffer.
+//! So all records before the least of these last keys are in the buffers: they are the next part. A part is a few sorted
+//! pieces, and a stable sort merges those fast.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
-use std::io::{self, Read, SeekFrom};
+use std::io::{self, SeekFrom};
 
-use super::{Record, Scratch};
+use super::runs::Runs;
+use super::{Batch, Record, Scratch};
 
 /// The size range of a run's buffer: large enough for efficient reads, small enough for a thousand runs at once.
 const BUFFER_BYTES: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 20;
 
-/// Yields the records of all runs in order.
 pub struct Merge<R: Record> {
     scratch: Box<dyn Scratch>,
-    runs: Vec<Run>,
-    /// The next record of every unfinished run.
-    heads: BinaryHeap<Head<R>>,
+    runs: Vec<Run<R>>,
+    buffer_bytes: usize,
+    bytes: Vec<u8>,
 }
 
-/// The rest of a run: a part in the buffer, the remainder in temporary storage.
-struct Run {
-    buffer: Box<[u8]>,
-    begin: usize,
-    end: usize,
+/// The rest of a run: a part in memory, the remainder in temporary storage.
+struct Run<R> {
+    held: Batch<R>,
+    /// The number of records in `held` that are already in parts.
+    taken: usize,
     next_at: u64,
     ends_at: u64,
 }
 
-struct Head<R: Record> {
-    key: R::Key,
-    run: usize,
-    record: R,
-}
-
 impl<R: Record> Merge<R> {
-    /// Prepares to merge: run k lies from `bounds[k]` to `bounds[k + 1]`; all buffers together take about
-    /// `budget_bytes`.
-    pub fn new(scratch: Box<dyn Scratch>, bounds: &[u64], budget_bytes: usize) -> io::Result<Self> {
-        let runs = bounds.len() - 1;
-        let buffer_bytes = (budget_bytes / runs).clamp(*BUFFER_BYTES.start(), *BUFFER_BYTES.end());
-        let run = |bounds: &[u64]| Run {
-            buffer: vec![0; buffer_bytes].into_boxed_slice(),
-            begin: 0,
-            end: 0,
-            next_at: bounds[0],
-            ends_at: bounds[1],
-        };
-        let runs: Vec<Run> = bounds.windows(2).map(run).collect();
-        let mut merge = Merge { scratch, runs, heads: BinaryHeap::new() };
-        for run in 0..merge.runs.len() {
-            merge.advance(run)?;
+    /// Prepares to merge; all buffers together take about `budget_bytes`.
+    pub fn new(runs: Runs, budget_bytes: usize) -> Self {
+        let Runs { scratch, bounds } = runs;
+        let buffer_bytes =
+            (budget_bytes / (bounds.len() - 1)).clamp(*BUFFER_BYTES.start(), *BUFFER_BYTES.end());
+        let run =
+            |bounds: &[u64]| Run { held: Batch::default(), taken: 0, next_at: bounds[0], ends_at: bounds[1] };
+        let runs = bounds.windows(2).map(run).collect();
+        Merge { scratch, runs, buffer_bytes, bytes: Vec::new() }
+    }
+
+    /// The next part, whose records are those of one run after those of another; `None` after the last.
+    pub fn part(&mut self) -> io::Result<Option<Batch<R>>> {
+        for run in &mut self.runs {
+            if run.has_more() && run.left_bytes() < self.buffer_bytes.div_ceil(2) {
+                run.fill(&mut *self.scratch, self.buffer_bytes, &mut self.bytes)?;
+            }
         }
-        Ok(merge)
-    }
-
-    /// Loads the next record of a run, if there is one.
-    fn advance(&mut self, number: usize) -> io::Result<()> {
-        let run = &mut self.runs[number];
-        if run.begin == run.end && run.next_at == run.ends_at {
-            run.buffer = Box::default();
-            (run.begin, run.end) = (0, 0);
-            return Ok(());
+        loop {
+            let lasts = self.runs.iter().filter(|run| run.has_more()).filter_map(Run::last_key);
+            let bound = lasts.min();
+            let mut part = Batch::default();
+            for run in &mut self.runs {
+                let rest = &run.held.records[run.taken..];
+                let count =
+                    bound.map_or(rest.len(), |bound| rest.partition_point(|record| record.key() < bound));
+                part.append(&run.held, run.taken..run.taken + count);
+                run.taken += count;
+            }
+            if !part.records.is_empty() {
+                return Ok(Some(part));
+            }
+            let Some(bound) = bound else { return Ok(None) };
+            // All that these runs hold has one key, and more with that key may follow.
+            for run in self.runs.iter_mut().filter(|run| run.has_more() && run.last_key() == Some(bound)) {
+                run.fill(&mut *self.scratch, self.buffer_bytes, &mut self.bytes)?;
+            }
         }
-        let record = R::decode(&mut RunReader { run, scratch: &mut *self.scratch })?;
-        self.heads.push(Head { key: record.key(), run: number, record });
-        Ok(())
     }
 }
 
-impl<R: Record> Iterator for Merge<R> {
-    type Item = io::Result<R>;
-
-    fn next(&mut self) -> Option<io::Result<R>> {
-        let Head { run, record, .. } = self.heads.pop()?;
-        Some(self.advance(run).map(|()| record))
+impl<R: Record> Run<R> {
+    fn has_more(&self) -> bool {
+        self.next_at < self.ends_at
     }
-}
 
-struct RunReader<'m> {
-    run: &'m mut Run,
-    scratch: &'m mut dyn Scratch,
-}
+    fn last_key(&self) -> Option<R::Key> {
+        self.held.records.last().map(R::key)
+    }
 
-impl Read for RunReader<'_> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let run = &mut *self.run;
-        if run.begin == run.end {
-            let left = usize::try_from(run.ends_at - run.next_at).unwrap_or(usize::MAX);
-            let wanted = left.min(run.buffer.len());
-            self.scratch.seek(SeekFrom::Start(run.next_at))?;
-            self.scratch.read_exact(&mut run.buffer[..wanted])?;
-            (run.begin, run.end) = (0, wanted);
-            run.next_at += wanted as u64;
+    fn left_bytes(&self) -> usize {
+        let left = &self.held.records[self.taken..];
+        let tails = left.first().map_or(0, |first| self.held.tails.len() - first.tail().start);
+        size_of_val(left) + tails
+    }
+
+    /// Reads more records, at least one, behind those that are left.
+    fn fill(
+        &mut self,
+        scratch: &mut dyn Scratch,
+        buffer_bytes: usize,
+        bytes: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let mut left = Batch::default();
+        left.append(&self.held, self.taken..self.held.records.len());
+        (self.held, self.taken) = (left, 0);
+        let mut wanted = buffer_bytes;
+        loop {
+            bytes.resize(wanted.min((self.ends_at - self.next_at).try_into().unwrap_or(usize::MAX)), 0);
+            scratch.seek(SeekFrom::Start(self.next_at))?;
+            scratch.read_exact(bytes)?;
+            let mut at = 0;
+            while let Some(encoded) = bytes.get(at..at + R::ENCODED_BYTES) {
+                let record = R::decode(encoded);
+                let begin = at + R::ENCODED_BYTES;
+                let Some(tail) = bytes.get(begin..begin + record.tail().len()) else { break };
+                self.held.records.push(record.with_tail_at(self.held.tails.len()));
+                self.held.tails.extend_from_slice(tail);
+                at = begin + tail.len();
+            }
+            self.next_at += at as u64;
+            if at > 0 {
+                return Ok(());
+            }
+            wanted *= 2; // a single record is longer
         }
-        let count = out.len().min(run.end - run.begin);
-        out[..count].copy_from_slice(&run.buffer[run.begin..run.begin + count]);
-        run.begin += count;
-        Ok(count)
     }
 }
 
-// A BinaryHeap yields its greatest item first, so the order is reversed: smallest key first, and of equal keys the
-// earliest run.
-impl<R: Record> Ord for Head<R> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (&other.key, other.run).cmp(&(&self.key, self.run))
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    impl Record for (u8, u16) {
+        type Key = u8;
+
+        const ENCODED_BYTES: usize = 3;
+
+        fn key(&self) -> u8 {
+            self.0
+        }
+
+        fn encode(&self, bytes: &mut Vec<u8>) {
+            bytes.push(self.0);
+            bytes.extend_from_slice(&self.1.to_le_bytes());
+        }
+
+        fn decode(bytes: &[u8]) -> Self {
+            (bytes[0], u16::from_le_bytes([bytes[1], bytes[2]]))
+        }
+    }
+
+    proptest! {
+        /// However small the buffers, and however many records have the same key.
+        #[test]
+        fn parts_have_all_records_between_two_keys(
+            runs in proptest::collection::vec(proptest::collection::vec(0_u8..6, 0..40), 1..6), buffer_bytes in 1_usize..40,
+        ) {
+            let mut bytes = Vec::new();
+            let mut bounds = vec![0];
+            let mut expected = Vec::new();
+            for keys in runs {
+                let mut run: Vec<(u8, u16)> = keys.into_iter().zip(expected.len() as u16..).collect();
+                run.sort_by_key(|record| record.0);
+                run.iter().for_each(|record| record.encode(&mut bytes));
+                bounds.push(bytes.len() as u64);
+                expected.extend(run);
+            }
+            expected.sort_by_key(|record| record.0);
+            let mut merge: Merge<(u8, u16)> = Merge::new(Runs { scratch: Box::new(io::Cursor::new(bytes)), bounds }, 0);
+            merge.buffer_bytes = buffer_bytes;
+            let mut sorted: Vec<(u8, u16)> = Vec::new();
+            while let Some(mut part) = merge.part().unwrap() {
+                part.sort();
+                sorted.extend(part.records);
+            }
+            prop_assert_eq!(sorted, expected);
+        }
     }
 }
-
-impl<R: Record> PartialOrd for Head<R> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<R: Record> PartialEq for Head<R> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl<R: Record> Eq for Head<R> {}

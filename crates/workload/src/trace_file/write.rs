@@ -48,6 +48,14 @@ impl<W: Write> TraceWriter<W> {
         requests.iter().try_for_each(|request| self.writer.write_all(&request.encoded()))
     }
 
+    /// Writes the next session, whose requests are encoded as in the file.
+    pub fn encoded_session(&mut self, start_ns: u64, requests: &[u8]) -> io::Result<()> {
+        let count = (requests.len() / Request::ENCODED_BYTES) as u32;
+        self.writer.write_all(&start_ns.to_le_bytes())?;
+        self.writer.write_all(&count.to_le_bytes())?;
+        self.writer.write_all(requests)
+    }
+
     pub fn finish(mut self) -> io::Result<()> {
         self.writer.flush()
     }

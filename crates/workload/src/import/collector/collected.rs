@@ -9,7 +9,7 @@ use crate::import::names;
 use crate::import::report::ImportReport;
 use crate::request_times::RequestTimes;
 use crate::sessions::Row;
-use crate::sorting::Sorted;
+use crate::sorting::Records;
 use crate::trace::Document;
 
 pub struct Collected {
@@ -46,7 +46,7 @@ impl Documents {
 /// Rows in order of client and time. Requests from before their name's first size get that document; requests whose
 /// name never gets a size are dropped.
 pub struct Rows {
-    pub(super) rows: Sorted<Row>,
+    pub(super) rows: Records<Row>,
     pub(super) known: Vec<Known>,
     pub unknown: u64,
     /// Class and size of documents with dynamic names.
