@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -57,6 +58,22 @@ def test_load_runs_are_fitted_predicted_and_planned(runs: list[Path], tmp_path: 
     beyond = json.loads(planned.stdout)["never_validated"]
     assert any("largest traffic" in each and "measured up to" in each for each in beyond)
     assert any("no run measured it" in each for each in beyond)
+
+
+def test_the_report_of_a_fit_has_what_was_measured(runs: list[Path], tmp_path: Path) -> None:
+    done = run("fit", *runs[:-1], "--report", tmp_path / "fit.html")
+    assert done.returncode == 0, done.stderr
+    # Standard output is the system file alone.
+    assert tomllib.loads(done.stdout)["name"] == "server"
+    assert f"report: {tmp_path / 'fit.html'}" in done.stderr.replace("\n", "")
+    content = (tmp_path / "fit.html").read_text()
+    assert 'id="table-held-out"' in content
+    assert "This report has no calculator" in content or (
+        len(re.findall(r'"load":', content)) == len(RATES) and '"path":"class.requests.rate","points":[' in content
+    )
+    refused = run("fit", *runs[:-1], "--report", tmp_path / "missing" / "fit.html")
+    assert refused.returncode == 2
+    assert "give another --report" in refused.stderr
 
 
 def test_the_rate_that_is_asked_for_is_written(runs: list[Path]) -> None:

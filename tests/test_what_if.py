@@ -21,8 +21,12 @@ from benchmarks.models.oracles.models import all_models
 from browser import Page, chromium
 from conftest import CHROMIUM, REPOSITORY, run
 from sojourn import queueing
+from sojourn.applications.diagnosis import CoreGroup
+from sojourn.applications.network import Network
+from sojourn.applications.summary import ApplicationSummary, Model
 from sojourn.planning.prediction import predicted
 from sojourn.planning.system_document import SystemDocument
+from sojourn.report.application.page import page as application_page
 from sojourn.report.plan.prediction_page import page as prediction_page
 from sojourn.report.what_if import section
 from sojourn.report.what_if.controls import controls
@@ -377,3 +381,66 @@ def test_without_script_the_page_says_so(browser: Page, tmp_path: Path) -> None:
         assert "hidden" not in text
     finally:
         browser.send("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def assessed_application() -> ApplicationSummary:
+    """An application whose tiers share two cores, which its system file does not have."""
+    shares = {"GET /<page>": 0.75, "GET /search": 0.25}
+    page, search = shares
+    demands = {(page, "web"): 0.001, (page, "app"): 0.004, (search, "web"): 0.001, (search, "app"): 0.008}
+    network = Network(
+        endpoints=(page, search),
+        tiers=("web", "app"),
+        groups=(CoreGroup(("web", "app"), 2),),
+        demands=demands,
+        waits={page: 0.02, search: 0.002},
+        processes={"web": 1, "app": 2},
+    )
+    model = Model(
+        places=[], processes={"web": 1, "app": 2}, waits_seconds={}, system_file=network.system_file(shares),
+        limits_requests_per_second=network.limits(shares), held_out=[], errors={"mean": 0.1}, believed=True,
+    )  # fmt: skip
+    return ApplicationSummary(
+        sojourn_version="0", started_at="2026-11-25T10:00:00", complete=True, log_name="a.log",
+        target="http://127.0.0.1:8000", log_requests=10, covered_fraction=1.0, peak_requests_per_second=50.0,
+        required_requests_per_second=None, endpoints=[], left_out=[], tiers=[], abandoned_fraction=0.0, model=model,
+    )  # fmt: skip
+
+
+def test_a_model_that_the_measurements_contradict_does_not_calculate() -> None:
+    summary = assessed_application()
+    assert summary.model is not None
+    summary.model = summary.model.model_copy(update={"errors": {"mean": 0.3}, "believed": False})
+    content = application_page(summary)
+    assert "There is no calculator" in content
+    assert "what-if-wasm" not in content
+
+
+@built
+@in_chromium
+@pytest.mark.slow
+def test_an_application_is_asked_up_to_the_limit_that_its_file_lacks(browser: Page, tmp_path: Path) -> None:
+    summary = assessed_application()
+    assert summary.model is not None
+    limit = summary.model.limits_requests_per_second["cores of web, app"]
+    (tmp_path / "report.html").write_text(application_page(summary))
+    (tmp_path / "model.toml").write_text(summary.model.system_file)
+    opened(browser, tmp_path)
+    assert browser.evaluate("document.querySelector('[data-slider=\"class.e0.rate\"]').getAttribute('aria-label')") == (
+        "rate of GET /<page>, slider"
+    )
+    fill(browser, "what-if-traffic", "4")
+    choose(browser, "what-if-of", "e0")
+    fill(browser, "what-if-growth", "8")
+    settled(browser)
+    native = json_of("predict", tmp_path / "model.toml", "--set", "traffic=200")["solvers"]["open"]["answer"]
+    times = native["classes"]["e0"]["response_time_seconds"]
+    for key in ("mean", "p95", "p99"):
+        assert figures(browser)[key] == pytest.approx(times[key], rel=TOLERANCE_PERCENTILE)
+    assert "cores of web, app is full on" in answer(browser)
+    fill(browser, "what-if-traffic", f"{1.1 * limit / 50:.4g}")
+    settled(browser)
+    assert f"Cores of web, app can take {limit:.4g} requests/s" in answer(browser)
+    assert figures(browser) is None
+    assert figures(browser, "simulated") is None
+    assert browser.complaints == []

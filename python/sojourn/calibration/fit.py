@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import Field
 
 from sojourn.calibration.estimate import HeldOut
 from sojourn.calibration.service_demand import ServiceDemand
@@ -13,6 +14,13 @@ from sojourn.queueing import system_file
 from sojourn.results.records import Interval, Record
 from sojourn.text import toml
 from sojourn.text.toml import Table
+
+
+class MeasuredTime(Record):
+    """A mean response time that was measured at a load."""
+
+    requests_per_second: float
+    mean_seconds: float
 
 
 class Fit(Record):
@@ -25,6 +33,8 @@ class Fit(Record):
     """Units in the keys; intervals as estimate, low and high."""
     held_out: list[HeldOut]
     warnings: list[str]
+    measured: list[MeasuredTime] = Field(default_factory=list)
+    """Response times that were measured at loads of the system's first class, if it has a rate."""
     system: Table
     """The system as `system_file.write` takes it."""
 

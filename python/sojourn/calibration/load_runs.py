@@ -30,7 +30,7 @@ from sojourn.calibration.estimate import (
     folds,
     percentile_interval,
 )
-from sojourn.calibration.fit import Fit, Options
+from sojourn.calibration.fit import Fit, MeasuredTime, Options
 from sojourn.failure import CouldNotRun
 from sojourn.loading import folder
 from sojourn.loading.record import RequestsRecord, Step
@@ -102,6 +102,7 @@ def fit(runs: Sequence[Path], options: Options, servers: int | None) -> Fit:
         },
         held_out=held_out,
         warnings=[*warnings, *more, *_uneven(runs, tables)],
+        measured=[MeasuredTime(requests_per_second=each.rate, mean_seconds=each.mean_seconds) for each in loads],
         system=model.described(options.rate or float(rates.mean()), latency or 0.0)
         | {"description": system_file.measured(min(measured), max(measured))},
     )

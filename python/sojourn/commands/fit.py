@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sojourn.commands.formats import Format, FormatOption, print_json
+from sojourn.commands.formats import Format, FormatOption, print_json, talk
 from sojourn.failure import CouldNotRun
 
 
@@ -18,6 +18,9 @@ def register(app: typer.Typer) -> None:
 def _fit(
     runs: Annotated[list[Path], typer.Argument(help="Run folders of one server, or one table (CSV, JSON, Parquet).")],
     output: Annotated[Path | None, typer.Option(help="Write the system file here instead of printing it.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Also write a page here, with the estimates and what-if controls: FILE.html.")
+    ] = None,
     kind: Annotated[str | None, typer.Option(help="Read the table as requests, sizes, intervals or scaling.")] = None,
     servers: Annotated[
         int | None,
@@ -62,11 +65,22 @@ def _fit(
         raise CouldNotRun("several tables cannot be fitted at once", "give run folders, or join the tables into one")
     text = found.system_text()
     if output is not None:
-        try:
-            output.write_text(text)
-        except OSError as error:
-            raise CouldNotRun(f"cannot write {output}: {error.strerror}", "give another --output") from error
+        _write(output, text, "--output")
+    if report is not None:
+        from sojourn.report.fit.page import page
+
+        _write(report, page(found), "--report")
     if output_format is Format.json:
         print_json(found.model_dump(exclude={"system"}) | {"system_file": text})
     else:
         print(text if output is None else found.evidence())
+    if report is not None:
+        # Standard output may be the system file.
+        talk.print(f"report: {report}", soft_wrap=True, highlight=False)
+
+
+def _write(path: Path, text: str, option: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise CouldNotRun(f"cannot write {path}: {error.strerror}", f"give another {option}") from error

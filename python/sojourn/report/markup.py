@@ -67,13 +67,16 @@ def shell(
     *,
     calculates: bool = False,
 ) -> str:
-    """A complete page around its content; `sources` are the files of the folder behind it.
+    """A complete page around its content; `sources` are the files of the folder behind it, if there are any.
 
     A page that `calculates` has the section of `what_if`, and may run its WebAssembly.
     """
     folder = files("sojourn.report")
     names = [element("code", source) for source in sources]
-    listed = join(join(*(join(name, ", ") for name in names[:-2])), names[-2], " and ", names[-1])
+    listed = join()
+    if names:
+        listed = join(join(*(join(name, ", ") for name in names[:-2])), names[-2], " and ", names[-1])
+        listed = join(" from ", listed, " beside this file; they hold the exact figures")
     return Template(folder.joinpath("shell.html").read_text()).substitute(
         style="".join(
             folder.joinpath(name).read_text() for name in (*_STYLES, *(["what_if/what_if.css"] * calculates))

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from sojourn.applications.summary import SUMMARY, ApplicationSummary, StepFigures
+from sojourn.applications.climb import RECOVERY
+from sojourn.applications.fitting import ERRORS_MAX
+from sojourn.applications.summary import SUMMARY, ApplicationSummary, Model, StepFigures
 from sojourn.applications.verdicts import objective_in_words
+from sojourn.planning.system_document import SystemDocument
 from sojourn.report.application.terminal import sentences
 from sojourn.report.chart import Axis, Chart, Point, Series
 from sojourn.report.drawing import figure
 from sojourn.report.markup import Markup, element, join, shell
 from sojourn.report.scales import linear
 from sojourn.report.tables import texts
+from sojourn.report.what_if.section import Limit, Measured, MeasuredPoint, Question, what_if, without_calculator
 from sojourn.results.records import Interval
 from sojourn.results.run_folder import RunFolder
 from sojourn.text import format
 
 REPORT = "report.html"
+_CLASS = re.compile(r"^\[classes\.[^]]*\]  # (.*)$", re.MULTILINE)
+"""A class of the model's system file, with the endpoint that it is."""
 
 
 def write_report(folder: RunFolder) -> Path | None:
@@ -37,6 +44,7 @@ def page(summary: ApplicationSummary) -> str:
     answer += [element("p", f"Warning: {warning}", class_="missing") for warning in summary.warnings]
     if not summary.complete:
         answer.insert(0, element("p", f"Incomplete: {summary.incomplete_because}", class_="missing"))
+    calculator = _what_if(summary)
     main = join(
         element("section", element("h2", "Answer"), answer, id="answer"),
         element(
@@ -49,13 +57,79 @@ def page(summary: ApplicationSummary) -> str:
         if steps
         else None,
         _changes(summary),
+        calculator,
         _held_out(summary),
         _demands(summary),
         _endpoints(summary),
         _tiers(summary),
     )
     subtitle = f"{summary.target} · {summary.started_at}"
-    return shell("application", summary.log_name, subtitle, main, summary.sojourn_version, (SUMMARY, "targets"))
+    return shell(
+        "application",
+        summary.log_name,
+        subtitle,
+        main,
+        summary.sojourn_version,
+        (SUMMARY, "targets"),
+        calculates=calculator is not None,
+    )
+
+
+def _what_if(summary: ApplicationSummary) -> Markup | None:
+    """The calculator for the model's system file, at the required rate; None without a model."""
+    model = summary.model
+    if model is None:
+        return None
+    if any(model.errors.get(what, 0.0) > limit for what, limit in ERRORS_MAX.items()):
+        return without_calculator(
+            "There is no calculator: the model's response times are too far from those measured at loads that "
+            "it was not fitted on."
+        )
+    document = SystemDocument.parse(model.system_file, "the model's system file")
+    names = dict(zip((each.name for each in document.system.classes), _CLASS.findall(model.system_file), strict=True))
+    rate = summary.required_requests_per_second or summary.peak_requests_per_second
+    if rate:
+        # The model's file has the log's shares as rates, 1 request/s together.
+        document = SystemDocument.parse(document.set(f"traffic={rate!r}").text, document.source)
+    missing = {
+        name: limit
+        for name, limit in model.limits_requests_per_second.items()
+        if name not in {*(f"processes of {tier}" for tier in model.processes), *_places(model)}
+    }
+    first = min(missing, key=lambda name: missing[name], default=None)
+    note = "The system file has the CPU time that each tier uses per request, its processes, and waits."
+    if first is not None:
+        note += (
+            f" It leaves out {first}, which can take {missing[first]:,.4g} requests/s: beyond that there is no answer "
+            "here, and close below it response times are longer. What more of that gives is among the changes above."
+        )
+    if not model.believed:
+        note += " Its response times were not tested: too little was measured as exactly as that needs."
+    single = len(document.system.classes) == 1
+    present = sum(each.rate_per_second or 0.0 for each in document.system.classes)
+    points = [
+        MeasuredPoint(
+            step.offered_requests_per_second / (1.0 if single else present),
+            step.response_time_mean_seconds,
+            step.response_time_p95_seconds,
+            None,
+        )
+        for step in sorted(summary.steps, key=lambda step: step.offered_requests_per_second)
+        if step.kind not in ("mix", RECOVERY) and step.failed_because is None
+    ]
+    path = f"class.{document.system.classes[0].name}.rate" if single else "traffic"
+    question = Question(
+        measured=Measured(path, points) if points else None,
+        limit=None if first is None else Limit(first, missing[first]),
+        note=note,
+        names=names,
+    )
+    return what_if(document, question)
+
+
+def _places(model: Model) -> list[str]:
+    """The limits by places, as the model's limits call them: `4 workers of app` is `workers of app`."""
+    return [each.partition(" ")[2] for each in model.places]
 
 
 def charts(summary: ApplicationSummary, steps: Sequence[StepFigures]) -> list[Chart]:

@@ -249,7 +249,7 @@ function tell() {
   })) + table("Stations", ["", "utilisation", "simulated", ""], stationsOf(content).map(([name]) => row(name, [
     percent(used?.[name]), percent(result?.stations[name]?.utilisation), answer.bottleneck === name ? (answer.overloaded ? "overloaded" : "bottleneck") : "",
   ])));
-  const by = first.by ? `By ${first.by}; means: ${first.means}; percentiles: ${answer.complete ? first.percentiles : "being solved"}.` : "";
+  const by = first.by ? solvedBy(first, answer.complete) : "";
   const jobs = result ? ` Simulated: ${number(result.jobs, 4)} jobs, seed ${result.seed}.` : simulated?.reason ? ` Not simulated: ${simulated.reason}.` : simulated ? ` Simulating, ${number(simulated.jobs, 3)} jobs so far…` : " The simulation follows.";
   $("note").textContent = by + jobs;
   root.dataset.answer = JSON.stringify(Object.fromEntries(Object.entries(found).map(([name, each]) => [name, each.times ?? null])));

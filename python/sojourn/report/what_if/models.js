@@ -74,7 +74,7 @@ class Asker {
 // What a prediction says of a class, or with "" of all together: times, utilisations, and by which solver, the first of
 // `preference` that answers.
 function preferredAnswer(response, preference, of = "") {
-  if (response.error !== undefined) return { reason: response.error };
+  if (response.error !== undefined) return { reason: response.error, overloaded: response.overloaded };
   const prediction = response.ok;
   for (const name of preference) {
     const answer = prediction.solvers[name]?.answer;
@@ -95,6 +95,14 @@ function preferredAnswer(response, preference, of = "") {
   const refusals = preference.map((name) => prediction.solvers[name]?.refusal).filter(Boolean);
   const overloaded = refusals.find((each) => each.includes("unstable"));
   return { reason: unplaced(overloaded ?? refusals[0] ?? "no solver answers"), overloaded: Boolean(overloaded), bottleneck: prediction.bottleneck };
+}
+
+// By which solver the figures are; `solved` says whether the percentiles have been asked for. A refusal of them begins
+// with "no percentiles".
+function solvedBy({ by, means, percentiles, times }, solved) {
+  const known = Number.isFinite(times.p95);
+  const how = !known && !solved ? "percentiles: being solved" : percentiles?.startsWith("no percentiles") ? percentiles : `percentiles: ${percentiles || "none"}`;
+  return `By ${by}; means: ${means}; ${how}.`;
 }
 
 // The models' reasons name lines of a file that nobody sees.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import gzip
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 
 from sojourn.planning.evaluation import PREFERENCE
@@ -64,6 +64,15 @@ class Aim:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """A limit of the total rate that the system file does not have: beyond it the calculator refuses, and says why."""
+
+    what: str
+    """The resource, as in `disk of app`."""
+    per_second: float
+
+
+@dataclass(frozen=True)
 class Question:
     """What a report already knows beside its system file."""
 
@@ -75,21 +84,33 @@ class Question:
     prices: Mapping[str, float] | None = None
     """By the path of a parameter, for one unit of it."""
     seed: int = 1
+    limit: Limit | None = None
+    note: str | None = None
+    """What the reader must know of the system file, in sentences."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """How classes are called, where the system file has other names for them."""
+
+
+def without_calculator(because: str) -> Markup:
+    """The section of a report that has a reason not to calculate."""
+    return element("section", element("h2", "What if"), element("p", because, class_="missing"), id=IDENTIFIER)
 
 
 def what_if(document: SystemDocument, question: Question | None = None) -> Markup:
     """The section for a system file."""
     title = element("h2", "What if")
+    asked = question or Question()
     models = files("sojourn.report.what_if").joinpath(MODELS)
     if not models.is_file():
-        return element("section", title, element("p", MISSING, class_="missing"), id=IDENTIFIER)
+        return without_calculator(MISSING)
     encoded = base64.b64encode(gzip.compress(models.read_bytes(), mtime=0)).decode("ascii")
     return element(
         "section",
         title,
+        element("p", asked.note) if asked.note else None,
         element("p", WITHOUT_SCRIPT, class_="missing", id="what-if-without-script"),
         element("div", id="what-if-calculator", hidden=True),
-        _data("what-if-data", "application/json", as_json(_given(document, question or Question()))),
+        _data("what-if-data", "application/json", as_json(_given(document, asked))),
         _data("what-if-wasm", "text/plain", encoded),
         _data("what-if-models", "text/javascript", _script("models.js")),
         _data("what-if-drawing", "text/javascript", script("drawing.js")),
@@ -102,7 +123,7 @@ def _given(document: SystemDocument, question: Question) -> dict[str, object]:
     return {
         "system": document.text,
         "name": document.system.name,
-        "controls": [_control(each) for each in controls(document)],
+        "controls": [_control(each, question.names) for each in controls(document)],
         "classes": [each.name for each in document.system.classes],
         "stations": [each.name for each in document.system.stations if not each.is_delay],
         "preference": PREFERENCE,
@@ -119,11 +140,14 @@ def _loss_max(document: SystemDocument, question: Question) -> float | None:
     return LOSS_MAX_DEFAULT if asked is None else asked
 
 
-def _control(each: Control) -> dict[str, object]:
+def _control(each: Control, names: Mapping[str, str]) -> dict[str, object]:
     shown = each.parameter
+    label = shown.label
+    if shown.path.startswith("class.") and (name := shown.path.split(".")[1]) in names:
+        label = label.replace(f" {name}", f" {names[name]}")
     return {
         "path": shown.path,
-        "label": shown.label,
+        "label": label,
         "group": each.group,
         "kind": shown.kind,
         "unit": shown.unit,

@@ -35,6 +35,7 @@ function shown(control, value, digits = 3) {
     default: return `${number(value, digits)} ${control.unit}`;
   }
 }
+const called = (name) => given.names[name] ?? name;
 const capital = (words) => words[0].toUpperCase() + words.slice(1);
 
 // ---- State
@@ -50,7 +51,7 @@ const initial = () => ({
 });
 let state = initial();
 
-const value = (path) => state.values.get(path) ?? controls.get(path).present;
+const value = (path) => state.values.get(path) ?? controls.get(path)?.present ?? 1;
 function setting(path, at) {
   const control = controls.get(path);
   return `${path}=${control.kind === "count" ? Math.round(at) : at}${control.unit}`;
@@ -122,7 +123,25 @@ function remember(cache, key, prediction) {
   if (cache.size >= CACHE_MAX) cache.clear();
   cache.set(key, prediction);
 }
-const known = (list) => complete.get(list.join("\n")) ?? means.get(list.join("\n"));
+const known = (list) => refused(list) ?? complete.get(list.join("\n")) ?? means.get(list.join("\n"));
+// Why the system file cannot answer for these settings; null if it can. A limit that the file does not have is one of
+// the total rate.
+function beyond(list) {
+  if (!given.limit) return null;
+  const chosen = new Map(list.map(split)), of = (path, otherwise) => (chosen.has(path) ? Number.parseFloat(chosen.get(path)) : otherwise);
+  const rate = of("traffic", 1) * ratesOf((control) => of(control.path, control.present));
+  if (rate <= given.limit.per_second) return null;
+  return `${given.limit.what} can take ${number(given.limit.per_second, 4)} requests/s, and ${number(rate, 4)} are asked for; the system file does not have that limit, so it cannot say what would change it`;
+}
+function refused(list) {
+  const because = beyond(list);
+  return because ? { error: because, overloaded: true } : null;
+}
+const ratesOf = (of) => given.controls.filter(({ path }) => /^class\..*\.rate$/.test(path)).reduce((sum, control) => sum + of(control), 0);
+// The factor of the present traffic at which that limit is reached.
+function roomOfLimit() {
+  return given.limit ? given.limit.per_second / (value("traffic") * ratesOf((control) => value(control.path))) : Infinity;
+}
 // A prediction of the means, at once; of percentiles, too, if they are known already.
 function solved(list) {
   if (!known(list)) {
@@ -140,6 +159,7 @@ const waitingFor = [];
 
 // A prediction with percentiles, by the next solver that is free.
 async function withPercentiles(list) {
+  if (refused(list)) return refused(list);
   const key = list.join("\n");
   if (complete.has(key)) return complete.get(key);
   const solver = idle.pop() ?? (await new Promise((resolve) => waitingFor.push(resolve)));
@@ -176,6 +196,7 @@ function range(path) {
     else if (bottleneck.growth_factor_max) full = path === "traffic" ? now * bottleneck.growth_factor_max : 2 * now;
     else full = 2 * now;
   }
+  if (control.kind !== "count" && (path === "traffic" || given.classes.length === 1)) full = Math.min(full, 1.05 * now * roomOfLimit());
   const high = Math.max(full, 1.1 * now, 1.1 * measured);
   return [control.kind === "count" ? 1 : high / POINTS, control.kind === "count" ? Math.ceil(high) : high];
 }
@@ -227,7 +248,7 @@ function build() {
 ${groups.map((group) => `<fieldset><legend>${group}</legend>${given.controls.filter((each) => each.group === group).map(row).join("")}</fieldset>`).join("")}
 <fieldset><legend>Questions</legend><div class="questions">
 <label>Draw against <select id="what-if-against">${given.controls.map((each) => option(each.path, each.label)).join("")}</select></label>
-${given.classes.length > 1 ? `<label>Class <select id="what-if-of">${option("", "all together, means only")}${given.classes.map((each) => option(each, each)).join("")}</select></label>` : ""}
+${given.classes.length > 1 ? `<label>Class <select id="what-if-of">${option("", "all together, means only")}${given.classes.map((each) => option(each, called(each))).join("")}</select></label>` : ""}
 <label>Target <select id="what-if-statistic">${STATISTICS.map((each) => option(each, each)).join("")}</select></label>
 <label>below, ms <input type="number" step="any" min="0" id="what-if-limit"></label>
 <label>Growth, % a month <input type="number" step="any" min="0" id="what-if-growth"></label></div></fieldset>
@@ -351,6 +372,12 @@ function settle(mine) {
 }
 
 async function simulate(mine) {
+  const because = beyond(settings());
+  if (because) {
+    simulation = { reason: because, done: true };
+    settle(mine);
+    return;
+  }
   simulation = { jobs: 0 };
   tell();
   const request = {
@@ -382,7 +409,7 @@ async function metric(list) {
   const found = figures(await withPercentiles(list));
   return found.times?.[state.statistic] ?? NaN;
 }
-const target = () => `${state.statistic}${state.of ? ` of ${state.of}` : ""} below ${seconds(state.limit)}${given.loss_max === null ? "" : ` and loss below ${percent(given.loss_max)}`}`;
+const target = () => `${state.statistic}${state.of ? ` of ${called(state.of)}` : ""} below ${seconds(state.limit)}${given.loss_max === null ? "" : ` and loss below ${percent(given.loss_max)}`}`;
 
 // The edge of the values that meet the target: between one that does and one that does not.
 async function edge(mine, met, missed, meets, whole) {
@@ -444,7 +471,9 @@ async function lasting(mine) {
   const found = figures(solved(settings()));
   const { bottleneck } = found, { bounds } = solved(settings()).ok ?? {};
   const users = given.controls.find((each) => each.path.endsWith(".users"));
-  const full = bottleneck?.growth_factor_max ?? (bounds && users ? bounds.saturation_users / value(users.path) : null);
+  const ofStation = bottleneck?.growth_factor_max ?? (bounds && users ? bounds.saturation_users / value(users.path) : null);
+  const ofLimit = roomOfLimit();
+  const [first, full] = ofLimit < (ofStation ?? Infinity) ? [given.limit.what, ofLimit] : [bottleneck?.station, ofStation];
   const said = [];
   if (state.limit !== null) {
     const grown = (factor) => [...settings(), `traffic=${factor}`];
@@ -467,7 +496,7 @@ async function lasting(mine) {
       if (!(error instanceof Unknown)) throw error;
     }
   }
-  if (full) said.push(`${bottleneck.station} is full ${day(full)} (traffic × ${number(full)})`);
+  if (full) said.push(`${first} is full ${day(full)} (traffic × ${number(full)})`);
   if (said.length) sentences.growth = `At ${number(state.growth)} % a month, ${said.join("; ")}.`;
 }
 
@@ -575,13 +604,12 @@ function table() {
   }
   if (state.prices.size) rows.push(["cost", number(cost((path) => controls.get(path).present), 4), number(cost(value), 4), ""]);
   const head = ["", "as in the file", "what if", "what if, simulated"];
-  $("table").innerHTML = `<caption>${escaped(state.of || given.classes.length === 1 ? `Figures${state.of ? ` of ${state.of}` : ""}` : "Figures of all classes together")}</caption>
+  $("table").innerHTML = `<caption>${escaped(state.of || given.classes.length === 1 ? `Figures${state.of ? ` of ${called(state.of)}` : ""}` : "Figures of all classes together")}</caption>
 <thead><tr>${head.map((each) => `<th scope="col">${each}</th>`).join("")}</tr></thead>
 <tbody>${rows.map(([name, ...cells]) => `<tr><th scope="row">${escaped(name)}</th>${cells.map((each) => `<td>${escaped(each)}</td>`).join("")}</tr>`).join("")}</tbody>`;
   root.dataset.times = JSON.stringify(now.times ?? null);
   root.dataset.simulated = JSON.stringify(simulated ?? null);
-  const by = now.by ? `By ${now.by}; means: ${now.means}; percentiles: ${now.times.p95 === null || now.times.p95 === undefined ? (now.percentiles || "being solved") : now.percentiles}.` : "";
-  $("note").textContent = by;
+  $("note").textContent = now.by ? solvedBy(now, complete.has(settings().join("\n"))) : "";
 }
 
 function simulatedBy() {
