@@ -212,6 +212,25 @@ def test_a_server_may_have_less_than_its_core(tmp_path: Path) -> None:
             assert record["cpu_unlimited"] in (folder / "report.html").read_text()
 
 
+SLOW_DISK = SLOWED.replace('files = [{ path = "/file", size = "{size}" }]', 'files = "24 files of {size}"').replace(
+    'cpu = "0.25"', 'disk = "4MiB/s"'
+)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can limit a disk")
+def test_a_server_may_have_a_slow_disk(tmp_path: Path) -> None:
+    file, folder = tmp_path / "slow.toml", tmp_path / "run"
+    file.write_text(SLOW_DISK.replace("repetitions = 3", "repetitions = 1").replace('["100KiB", "1KiB"]', '["1MiB"]'))
+    done = run("study", file, "--output", folder, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    for path in (folder / "points").glob("*.json"):
+        record = json.loads(path.read_text())
+        assert record["failed"] is None
+        # What the limit lets through at once included; a machine's own disk is many times as fast.
+        assert record["metrics"]["throughput"] < 8 * (20 << 20)
+
+
 def test_the_index_says_how_far_models_were_off(tmp_path: Path) -> None:
     (tmp_path / "study" / "one").mkdir(parents=True)
     summary = {"study": "one", "title": "One", "source": "nobody", "points": 1, "points_planned": 1, "verdicts": []}

@@ -87,6 +87,8 @@ class Workload(_Part):
     """Options of `sojourn link`: the clients are then behind that link."""
     memory: str = NONE
     """The server's memory limit, including the pages of its files."""
+    disk: str = NONE
+    """The rate at which the server may read from the disk that holds its files, such as `20MiB/s`."""
     cpu: str = NONE
     """The server's share of its core: 0.25 is a quarter."""
     cold: bool = False

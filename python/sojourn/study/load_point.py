@@ -123,14 +123,16 @@ class LoadPoints:
         return site(self.workload.files or LOG, settings, self.work, self.study.log)
 
     def _confinement(self, root: Path, settings: Settings) -> Confinement | None:
-        memory, cpu = (filled(each, settings) for each in (self.workload.memory, self.workload.cpu))
+        limits = (self.workload.memory, self.workload.disk, self.workload.cpu)
+        memory, disk, cpu = (filled(each, settings) for each in limits)
         is_slowed = cpu != NONE and self._cpu_unlimited is None
-        drops = memory != NONE or self.workload.cold
+        drops = memory != NONE or disk != NONE or self.workload.cold
         if not drops and not is_slowed:
             return None
         return Confinement(
             root,
             memory_bytes=None if memory == NONE else quantity.size_bytes(memory),
+            disk_read_bytes_per_second=None if disk == NONE else quantity.bytes_per_second(disk),
             processors=float(cpu) if is_slowed else None,
             drop_pages="site" if drops else "none",
         )

@@ -24,6 +24,7 @@ BYTES = {
     "GiB": 2.0**30,
     "TiB": 2.0**40,
 }
+BYTES_PER_SECOND = {f"{unit}/s": factor for unit, factor in BYTES.items()}
 BITS_PER_SECOND = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "Tbit/s": 1e12}
 
 _NUMBER_AND_UNIT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([^\s0-9.]\S*)?\s*")
@@ -36,6 +37,11 @@ def seconds(text: str) -> float:
 
 def size_bytes(text: str) -> int:
     return round(_parse(text, BYTES, "a size", "2GiB"))
+
+
+def bytes_per_second(text: str) -> int:
+    """Parses a rate of reading or writing into byte/s."""
+    return round(_parse(text, BYTES_PER_SECOND, "a rate", "20MiB/s"))
 
 
 def bits_per_second(text: str) -> float:

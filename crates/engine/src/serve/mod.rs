@@ -9,8 +9,8 @@ use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use sojourn_measure::affinity::pin_to;
 use sojourn_server::connection::Transport;
 use sojourn_server::{
-    Architecture, Listener, Requests, Scoreboard, Site, Stop, admin, architecture, memory, metrics,
-    reopen_on_signal,
+    Architecture, CLOSING_MAX, Listener, Requests, Scoreboard, Site, Stop, admin, architecture, memory,
+    metrics, reopen_on_signal,
 };
 use toml::Value;
 
@@ -131,7 +131,7 @@ fn serve_until(
         stop.request();
         if let Some(log) = &site.log {
             // Lines that cannot be written are counted.
-            log.write_out();
+            log.close(CLOSING_MAX);
         }
         served.map(|_| site.counters()).with_context(|| format!("the {} server failed", architecture.name()))
     })

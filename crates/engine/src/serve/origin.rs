@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail, ensure};
 use sojourn_content::remote::client::Client;
-use sojourn_content::remote::nfs::{Export, NfsStore};
+use sojourn_content::remote::nfs::{Export, NfsStore, Trusted};
 use sojourn_content::remote::{HttpStore, Remote, Store};
 use sojourn_content::{Links, Rules};
 use sojourn_s3::Location;
@@ -60,7 +60,9 @@ impl Options {
                 "symbolic links cannot leave {url}\nhint: leave out --symlinks any; links inside an export are followed"
             );
             let idle_max = self.organisation.helpers.max(16) as usize;
-            let (follows_links, trusted) = (rules.links != Links::None, self.origin.origin_attributes_min);
+            let follows_links = rules.links != Links::None;
+            let trusted =
+                Trusted { min: self.origin.origin_attributes_min, max: self.origin.origin_attributes_max };
             Box::new(NfsStore::new(export(url)?, self.origin.timeouts(), idle_max, follows_links, trusted))
         } else if url.starts_with(S3) {
             let location: Location = url.parse()?;

@@ -74,7 +74,7 @@ impl LogFile {
         let (_, scoreboard) = &self.source;
         if scoreboard.take_log_incomplete() && self.file.write_all(b"\n").is_err() {
             scoreboard.mark_log_incomplete();
-            return lost(lines);
+            return count(lines);
         }
         let mut rest = lines;
         while !rest.is_empty() {
@@ -88,11 +88,11 @@ impl LogFile {
         if !is_whole {
             scoreboard.mark_log_incomplete();
         }
-        lost(rest)
+        count(rest)
     }
 }
 
-fn lost(lines: &[u8]) -> u64 {
+pub(super) fn count(lines: &[u8]) -> u64 {
     lines.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 

@@ -1,8 +1,9 @@
 //! The access log: a line per request, in Apache's LogFormat.
 //!
-//! Loops append lines to a buffer in memory; a thread writes it to the file every second, or when it has grown. If the
-//! disk is slow or full, lines are lost and counted, but requests are never delayed. Processes that serve one
-//! connection at a time write their lines themselves.
+//! Loops and threads append lines to a buffer in memory; a thread writes it to the file every second, or when it has
+//! grown. If the disk is slow, full or does not answer, lines are lost and counted, but requests are never delayed, and the
+//! server ends in bounded time. Processes that serve one connection and end write their lines themselves: a full disk loses
+//! lines there, too, but one that does not answer holds them up.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +19,7 @@ mod format;
 mod line;
 mod outcome;
 
-use file::LogFile;
+use file::{LogFile, count};
 pub use format::{FormatError, LogFormat, NICKNAMES};
 use line::Ended;
 pub use line::{Entry, OpenLine, Upstream, append_escaped};
@@ -32,6 +33,10 @@ const FLUSH_BYTES: usize = 256 * 1024;
 
 /// Lines are dropped while this much waits for the disk.
 const BUFFER_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// How long a server that ends waits for its last lines to be written: the file may be on a disk of another machine,
+/// which does not answer.
+pub const CLOSING_MAX: Duration = Duration::from_secs(3);
 
 /// An open access log; clones share it. Dropping the last one writes the buffered lines.
 #[derive(Clone, Debug)]
@@ -50,6 +55,8 @@ struct Shared {
     file: Arc<Mutex<LogFile>>,
     state: Mutex<State>,
     wake: Condvar,
+    /// The writing thread has ended.
+    ended: Condvar,
     dropped: AtomicU64,
 }
 
@@ -58,6 +65,9 @@ struct State {
     lines: Vec<u8>,
     writer: Writer,
     is_closing: bool,
+    /// Lines that the thread is writing.
+    lines_in_hand: u64,
+    has_ended: bool,
 }
 
 #[derive(Debug)]
@@ -89,7 +99,7 @@ impl AccessLog {
         self.owner.shared.file.lock().unwrap_or_else(PoisonError::into_inner).chown_to(user, group)
     }
 
-    /// The same file for a process or thread that may block: it writes its lines itself, when [told
+    /// The same file for a process that may block, as one does that serves a single connection: it writes its lines itself, when [told
     /// to](AccessLog::write_out) or when many have gathered. Each write consists of whole lines, so processes can share
     /// the file.
     pub fn writing_in_caller(&self) -> AccessLog {
@@ -97,9 +107,25 @@ impl AccessLog {
         AccessLog::with(Arc::clone(&self.owner.shared.file), Arc::clone(&self.format), writer)
     }
 
+    /// The same file for a process that lives long: a thread of its own writes its lines, which are whole as well.
+    pub fn writing_in_own_thread(&self) -> AccessLog {
+        AccessLog::with(
+            Arc::clone(&self.owner.shared.file),
+            Arc::clone(&self.format),
+            Writer::UnstartedThread,
+        )
+    }
+
     fn with(file: Arc<Mutex<LogFile>>, format: Arc<LogFormat>, writer: Writer) -> AccessLog {
-        let state = Mutex::new(State { lines: Vec::new(), writer, is_closing: false });
-        let shared = Shared { file, state, wake: Condvar::new(), dropped: AtomicU64::new(0) };
+        let lines = Vec::new();
+        let state = State { lines, writer, is_closing: false, lines_in_hand: 0, has_ended: false };
+        let shared = Shared {
+            file,
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+            ended: Condvar::new(),
+            dropped: AtomicU64::new(0),
+        };
         AccessLog { owner: Arc::new(Owner { shared: Arc::new(shared) }), format }
     }
 
@@ -156,6 +182,12 @@ impl AccessLog {
         self.owner.shared.write_out(&mut self.owner.shared.lock());
     }
 
+    /// Writes what is buffered, for the last time. A thread that writes is waited for until `limit`; lines that it has
+    /// not written by then are dropped and counted, even if a part of them has been.
+    pub fn close(&self, limit: Duration) {
+        self.owner.shared.close(limit);
+    }
+
     pub fn dropped(&self) -> u64 {
         self.owner.shared.dropped.load(Ordering::Relaxed)
     }
@@ -163,16 +195,7 @@ impl AccessLog {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        state.is_closing = true;
-        match std::mem::replace(&mut state.writer, Writer::UnstartedThread) {
-            Writer::Thread(thread) => {
-                drop(state);
-                self.shared.wake.notify_one();
-                let _ = thread.join();
-            }
-            Writer::UnstartedThread | Writer::Caller { .. } => self.shared.write_out(&mut state),
-        }
+        self.shared.close(CLOSING_MAX);
     }
 }
 
@@ -200,14 +223,45 @@ impl Shared {
                 .wait_timeout_while(self.lock(), FLUSH_PERIOD, waits)
                 .unwrap_or_else(PoisonError::into_inner);
             std::mem::swap(&mut lines, &mut state.lines);
+            state.lines_in_hand = count(&lines);
             let is_closing = state.is_closing;
             drop(state);
             self.append(&lines);
             lines.clear();
             self.reopen_if_requested();
+            let mut state = self.lock();
+            state.lines_in_hand = 0;
             if is_closing {
+                state.has_ended = true;
+                self.ended.notify_one();
                 return;
             }
+        }
+    }
+
+    fn close(&self, limit: Duration) {
+        let mut state = self.lock();
+        state.is_closing = true;
+        match std::mem::replace(&mut state.writer, Writer::UnstartedThread) {
+            Writer::Thread(thread) => {
+                self.wake.notify_one();
+                let (mut state, _) = self
+                    .ended
+                    .wait_timeout_while(state, limit, |state| !state.has_ended)
+                    .unwrap_or_else(PoisonError::into_inner);
+                if state.has_ended {
+                    drop(state);
+                    let _ = thread.join();
+                } else {
+                    // It hangs in the file system until the process ends.
+                    let lost = state.lines_in_hand + count(&state.lines);
+                    state.lines.clear();
+                    self.dropped.fetch_add(lost, Ordering::Relaxed);
+                }
+            }
+            Writer::Caller { .. } => self.write_out(&mut state),
+            // Nothing is buffered, or it is closed.
+            Writer::UnstartedThread => {}
         }
     }
 

@@ -1,4 +1,6 @@
 use std::fs;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use sojourn_http::Status;
@@ -138,4 +140,27 @@ fn a_full_disk_loses_lines_and_counts_them() {
     }
     log.write_out();
     assert_eq!(log.dropped(), 3);
+}
+
+/// A FIFO that nobody reads takes 64 KiB; then writing to it waits, as for a server of files that does not answer.
+#[test]
+fn a_file_that_hangs_loses_lines_and_holds_nobody_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+        .unwrap();
+    let mut reader = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();
+    let log = open(&path, "%U", &Scoreboard::new());
+    let (begun, lines) = (Instant::now(), 20_000);
+    for _ in 0..lines {
+        log.finish(&line(&log, "GET /a/path/of/some/length.html HTTP/1.0\r\n\r\n", Status::Ok), 0);
+    }
+    log.close(Duration::from_millis(300));
+    let dropped = log.dropped();
+    drop(log);
+    assert!(begun.elapsed() < CLOSING_MAX, "{:?}", begun.elapsed());
+    let mut written = vec![0; 1 << 20];
+    let length = reader.read(&mut written).unwrap();
+    let whole = count(&written[..length]);
+    assert!(whole > 0 && dropped <= lines && whole + dropped >= lines, "{whole} and {dropped}");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sojourn_content::remote::client::{Client, Timeouts};
-use sojourn_content::remote::nfs::{Export, NfsStore};
+use sojourn_content::remote::nfs::{Export, NfsStore, Trusted};
 use sojourn_content::remote::{HttpStore, Provider, Remote, RemoteLimits, SharedFiles, Signer, Store};
 use sojourn_content::{Directory, Rules};
 use sojourn_s3::{Credentials, Source};
@@ -50,7 +50,10 @@ fn nfs_site(server: &NfsServer, trusted: Duration) -> Site {
         uid: Some(0),
         gid: Some(0),
     };
-    remote(Box::new(NfsStore::new(export, TIMEOUTS, 4, true, trusted)), trusted)
+    remote(
+        Box::new(NfsStore::new(export, TIMEOUTS, 4, true, Trusted { min: trusted, max: trusted })),
+        trusted,
+    )
 }
 
 fn remote(store: Box<dyn Store>, trusted: Duration) -> Site {

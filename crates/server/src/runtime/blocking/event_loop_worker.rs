@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Worker;
+use crate::access_log::AccessLog;
 use crate::counters::Counter;
 use crate::counters::scoreboard::{Permit, Slot};
 use crate::runtime::contention::Backlog;
@@ -30,9 +31,14 @@ impl<'a> EventLoopWorker<'a> {
     }
 
     /// For a child process, which counts in `slot`.
-    pub fn of_child(site: &'a Site, slot: Slot, stop: &'a Stop) -> io::Result<EventLoopWorker<'a>> {
+    pub fn of_child(
+        site: &'a Site,
+        slot: Slot,
+        log: Option<AccessLog>,
+        stop: &'a Stop,
+    ) -> io::Result<EventLoopWorker<'a>> {
         let inline = Inline::new(&site.origin);
-        Ok(EventLoopWorker { event_loop: Loop::of_child(site, slot, stop, inline)?, stop })
+        Ok(EventLoopWorker { event_loop: Loop::of_child(site, slot, log, stop, inline)?, stop })
     }
 }
 

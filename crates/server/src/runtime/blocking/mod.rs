@@ -8,6 +8,7 @@
 
 use std::io;
 
+use crate::access_log::AccessLog;
 use crate::counters::scoreboard::Slot;
 use crate::runtime::sockets::accept::Arrival;
 use crate::site::Site;
@@ -36,19 +37,31 @@ pub fn run_worker(
     stop: &Stop,
     life: impl FnOnce(&mut dyn Worker) -> io::Result<()>,
 ) -> io::Result<()> {
+    let log = site.log.as_ref().map(AccessLog::writing_in_own_thread);
+    run_worker_with(site, slot, log, stop, life)
+}
+
+fn run_worker_with(
+    site: &Site,
+    slot: Slot,
+    log: Option<AccessLog>,
+    stop: &Stop,
+    life: impl FnOnce(&mut dyn Worker) -> io::Result<()>,
+) -> io::Result<()> {
     if site.content.makes_connections() {
-        return life(&mut EventLoopWorker::of_child(site, slot, stop)?);
+        return life(&mut EventLoopWorker::of_child(site, slot, log, stop)?);
     }
-    let service = Service::of_child(site, slot)?;
+    let service = Service::of_child(site, slot, log)?;
     life(&mut BlockingWorker::new(&service, stop))
 }
 
-/// Runs in a child process that serves one connection.
+/// Runs in a child process that serves one connection, which is too short a life for a thread that writes the log.
 ///
 /// # Errors
 /// If the process cannot serve.
 pub fn serve_one(site: &Site, arrival: Arrival, slot: Slot, stop: &Stop) -> io::Result<()> {
-    run_worker(site, slot, stop, |worker| {
+    let log = site.log.as_ref().map(AccessLog::writing_in_caller);
+    run_worker_with(site, slot, log, stop, |worker| {
         worker.serve(arrival, None);
         Ok(())
     })

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sojourn_cgi::Ends;
 use sojourn_http::http2::HeadCache;
 
-use crate::access_log::AccessLog;
+use crate::access_log::{AccessLog, CLOSING_MAX};
 use crate::clock::Clock;
 use crate::connection::{Connection, Context, Event, Handler, Pool, Reason, Shared, Want};
 use crate::counters::scoreboard::{Permit, Slot};
@@ -43,9 +43,9 @@ impl<'a> Service<'a> {
         Service::new(site, slot, site.log.clone(), false)
     }
 
-    /// For a child process with one worker, which writes its own log lines and has no other threads.
-    pub fn of_child(site: &'a Site, slot: Slot) -> io::Result<Service<'a>> {
-        Service::new(site, slot, site.log.as_ref().map(AccessLog::writing_in_caller), true)
+    /// For a child process with one worker, which writes its own log lines to `log`.
+    pub fn of_child(site: &'a Site, slot: Slot, log: Option<AccessLog>) -> io::Result<Service<'a>> {
+        Service::new(site, slot, log, true)
     }
 
     fn new(site: &'a Site, slot: Slot, log: Option<AccessLog>, is_child: bool) -> io::Result<Service<'a>> {
@@ -150,7 +150,7 @@ impl Drop for Service<'_> {
     /// The last log lines of a process may be lost like any others.
     fn drop(&mut self) {
         if let Some(log) = self.log.as_ref().filter(|_| self.is_child) {
-            log.write_out();
+            log.close(CLOSING_MAX);
         }
         let mut state = self.lock();
         self.count_process(&mut state);

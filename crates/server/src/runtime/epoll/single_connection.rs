@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use super::{Client, Disk, Loop};
-use crate::access_log::AccessLog;
+use crate::access_log::{AccessLog, CLOSING_MAX};
 use crate::connection::{Event, Reason, Wait};
 use crate::counters::Counter;
 use crate::counters::scoreboard::{Permit, Slot};
@@ -26,9 +26,14 @@ impl<'a, D: Disk> Loop<'a, D> {
         Loop::new(site, Vec::new(), stop, disk)
     }
 
-    /// For a child process, which counts in `slot` and writes its own log lines.
-    pub fn of_child(site: &'a Site, slot: Slot, stop: &'a Stop, disk: D) -> io::Result<Self> {
-        let log = site.log.as_ref().map(AccessLog::writing_in_caller);
+    /// For a child process, which counts in `slot` and writes its own log lines to `log`.
+    pub fn of_child(
+        site: &'a Site,
+        slot: Slot,
+        log: Option<AccessLog>,
+        stop: &'a Stop,
+        disk: D,
+    ) -> io::Result<Self> {
         let child = Loop::with(LoopState::new(site, slot, log)?, Vec::new(), stop, disk)?;
         Ok(Loop { is_child: true, ..child })
     }
@@ -129,7 +134,7 @@ impl<'a, D: Disk> Loop<'a, D> {
     /// In a child: writes the last log lines and publishes the counters.
     pub fn end(&mut self) {
         if let Some(log) = self.state.log.as_ref().filter(|_| self.is_child) {
-            log.write_out();
+            log.close(CLOSING_MAX);
         }
         self.publish();
     }

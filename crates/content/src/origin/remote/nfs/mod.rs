@@ -37,15 +37,29 @@ const CHANGES_MAX: usize = 3;
 pub struct NfsStore {
     caller: Caller,
     follows_links: bool,
-    trusted: Duration,
+    trusted: Trusted,
     paths: Mutex<Paths>,
 }
 
-/// What is at paths below the export, without links in them, and since when it is known.
-type Paths = Lru<Box<[u8]>, (Node, Instant)>;
+/// How long directories and links are trusted at first and at most: each look-up that finds the same doubles the time.
+#[derive(Clone, Copy, Debug)]
+pub struct Trusted {
+    pub min: Duration,
+    pub max: Duration,
+}
 
-/// What is at a path.
+/// What is at paths below the export, without links in them.
+type Paths = Lru<Box<[u8]>, Known>;
+
+/// What is at a path, and how long it is trusted.
 #[derive(Clone, Debug)]
+struct Known {
+    node: Node,
+    fresh_until: Instant,
+    lifetime: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {
     Directory(Handle),
     Link(Box<[u8]>),
@@ -66,14 +80,14 @@ impl From<StoreError> for Absence {
 }
 
 impl NfsStore {
-    /// The files of `export`; symbolic links in it are followed if `follows_links`. Directories and links are remembered
-    /// for `trusted`, and up to `idle_max` connections are kept.
+    /// The files of `export`; symbolic links in it are followed if `follows_links`. Up to `idle_max` connections are
+    /// kept.
     pub fn new(
         export: Export,
         timeouts: Timeouts,
         idle_max: usize,
         follows_links: bool,
-        trusted: Duration,
+        trusted: Trusted,
     ) -> NfsStore {
         let paths = Mutex::new(Lru::new(Weight { bytes: PATHS_BYTES_MAX, count: usize::MAX }));
         NfsStore { caller: Caller::new(export, timeouts, idle_max), follows_links, trusted, paths }
@@ -151,10 +165,13 @@ impl NfsStore {
 
     /// What is remembered of `path`; a file only if `with_file`.
     fn known(&self, path: &[u8], with_file: bool) -> Option<Node> {
-        match self.paths().get(path)? {
-            (node @ Node::File(_), _) => with_file.then(|| node.clone()),
-            (node, since) => (since.elapsed() < self.trusted).then(|| node.clone()),
-        }
+        let mut paths = self.paths();
+        let known = paths.get(path)?;
+        let is_usable = match known.node {
+            Node::File(_) => with_file,
+            Node::Directory(_) | Node::Link(_) => Instant::now() < known.fresh_until,
+        };
+        is_usable.then(|| known.node.clone())
     }
 
     fn look_up(
@@ -188,7 +205,13 @@ impl NfsStore {
             Node::Link(target) => target.len(),
         };
         let weight = Weight { bytes: ENTRY_BYTES + 2 * path.len() + further, count: 1 };
-        self.paths().insert(path.into(), (node.clone(), Instant::now()), weight);
+        let Trusted { min, max } = self.trusted;
+        let mut paths = self.paths();
+        let before = paths.get(path).filter(|before| before.node == node);
+        let lifetime = before.map_or(min, |before| (2 * before.lifetime).min(max));
+        let known = Known { node: node.clone(), fresh_until: Instant::now() + lifetime, lifetime };
+        paths.insert(path.into(), known, weight);
+        drop(paths);
         Ok((node, Some(attributes)))
     }
 

@@ -6,6 +6,7 @@ use sojourn_http::SitePath;
 use sojourn_testing::nfs_server::{Fault, NfsServer};
 
 use super::*;
+use crate::job::{self, Done, Job, Opening};
 use crate::origin::remote::{Remote, RemoteLimits};
 use crate::origin::{Found, OpenError, Origin};
 use crate::resource::{HostId, Resource};
@@ -39,7 +40,8 @@ fn origin_with(server: &NfsServer, trusted: Duration, follows_links: bool) -> Re
         attributes_max: trusted,
         stale: Duration::ZERO,
     };
-    let store = NfsStore::new(export, TIMEOUTS, 4, follows_links, trusted);
+    let paths = Trusted { min: trusted, max: 2 * trusted };
+    let store = NfsStore::new(export, TIMEOUTS, 4, follows_links, paths);
     Remote::new(Box::new(store), Rules::default(), limits, |_| {})
 }
 
@@ -90,6 +92,44 @@ fn directories_are_looked_up_once() {
     document(&origin, "/deep/er/and/deeper/b");
     document(&origin, "/deep/er/and/deeper/c");
     assert_eq!(server.calls(), 4 + 3 * 2);
+}
+
+/// Ten files in each of three directories are opened as by a server that knows them from before and keeps their bodies.
+#[test]
+fn what_is_trusted_costs_no_call_and_what_is_checked_one() {
+    let trusted = Duration::from_millis(500);
+    let server = NfsServer::start();
+    for number in 0..30 {
+        server.put(&format!("{}/{number}", number % 3), "hello", 1000);
+    }
+    let origin = origin(&server, trusted);
+    let known: Mutex<Vec<Option<Arc<crate::document::Document>>>> = Mutex::new(vec![None; 30]);
+    let pass = || {
+        let before = server.calls();
+        let mut read = 0;
+        for (number, known) in (0..).zip(&mut *known.lock().unwrap()) {
+            let target = format!("/{}/{number}", number % 3);
+            let path = SitePath::decode(target.as_bytes()).unwrap();
+            let resource = Resource { host: HostId::default(), path }.into_owned();
+            let opening = Opening { resource, known: known.clone(), body_bytes_max: CHUNK };
+            let Done::Opened(Ok(job::Opened::Document(document, body))) =
+                Job::Open(opening).perform(&origin, &mut Vec::new())
+            else {
+                panic!("{number} is a file")
+            };
+            read += body.map_or(0, |body| body.len());
+            *known = Some(document);
+        }
+        (server.calls() - before, read)
+    };
+    assert_eq!(pass(), (3 + 2 * 30, 5 * 30), "directories, names and bodies");
+    assert_eq!(pass(), (0, 0));
+    std::thread::sleep(trusted);
+    assert_eq!(pass(), (3 + 30, 0), "what is unchanged is not read again");
+    assert_eq!(pass(), (0, 0));
+    // What was found unchanged is trusted for twice as long.
+    std::thread::sleep(trusted);
+    assert_eq!(pass(), (30, 0), "directories are not looked up");
 }
 
 #[test]
