@@ -10,11 +10,13 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 
@@ -32,7 +34,6 @@ from sojourn.planning import replications
 from sojourn.systems import Launch, find
 from sojourn.text import format
 from sojourn.text.toml import read_text
-from sojourn.workload import log
 
 NAME = "scale-benchmark"
 EMPTY_TASKS = 400
@@ -40,18 +41,39 @@ SIMULATIONS = 16
 """Tasks of the sweep: enough for eight processes, each of about a second."""
 SWEPT_JOBS = 1_000_000
 REPLICATIONS = 8
-LOG_LINES = 800_000
+LOG_LINES = 1_600_000
+RECORDS = 2_000_000
+RECORD = np.dtype(
+    [(name, ">u4") for name in ("time", "client", "object", "bytes")]
+    + [(name, "u1") for name in ("method", "status", "kind", "server")]
+)
+"""A record of the World Cup 1998 logs."""
+MACHINES = 100
+MACHINE_THREADS = 16
 RATE = 2000
-LOAD_SECONDS = 5
+LOAD_SECONDS = 4
+GENERATOR_ROUNDS = 4
 SYSTEM = machine.ROOT / "studies/systems/web-server.toml"
 talk = Console(stderr=True)
 
 Rows = list[tuple[str, str]]
 
 
+@dataclass(frozen=True)
+class Pair:
+    """The same work in one process and in several."""
+
+    name: str
+    one: Callable[[], object]
+    several: Callable[[], object]
+
+
 def _bench(
     processes: Annotated[int, typer.Option(min=2, max=64, help="Worker processes of the cluster.")] = 2,
     repetitions: Annotated[int, typer.Option(min=1, max=100, help="Rounds; each has both sides of every pair.")] = 5,
+    minutes: Annotated[
+        float, typer.Option(min=0, help="After this time no round begins, but there is at least one.")
+    ] = 4,
     quick: Annotated[bool, typer.Option(help="Only try it: small tasks, figures that mean nothing.")] = False,
     seed: Seed = 1,
     output: Output = machine.ROOT / "runs" / NAME,
@@ -59,51 +81,98 @@ def _bench(
     """Measure what a task costs, what a second process gives, and whether two generators see what one sees.
 
     Both sides of a pair run in turn, and the least elapsed time of each counts, because other work only adds to it. The
-    machine should be quiet: a busy core halves what a second process can give. Ten minutes.
+    machine should be quiet: a busy core halves what a second process can give. Six minutes. Each measurement is kept in
+    the output's folder when it ends; the same command goes on where it was interrupted.
 
     Example: benchmarks/scale/bench --repetitions 3
     """
-    about = run.describe("benchmarks/scale/bench", talk) | {"processes": processes, "repetitions": repetitions}
+    about = run.describe("benchmarks/scale/bench", talk)
     share = 20 if quick else 1
-    rows: Rows = []
-    began = time.perf_counter()
+    settings = {"processes": processes, "seed": seed, "share": share, "revision": about["revision"]}
+    kept = _Kept(output / "measured.jsonl", settings)
+    began = time.monotonic()
     with dask_cluster.opened(LocalProcesses(processes), talk.print) as cluster, tempfile.TemporaryDirectory() as work:
-        rows.append(("starting the cluster", format.seconds(time.perf_counter() - began)))
-        rows += _tasks(cluster, EMPTY_TASKS // share)
-        for name, one, several in (
-            ("a sweep of simulations", *_sweep(cluster, SWEPT_JOBS // share, seed)),
-            ("replications of one simulation", *_replicated(cluster, 8 * SWEPT_JOBS // share, seed)),
-            ("the import of a log, plain", *_import(Path(work), LOG_LINES // share, "", processes, seed)),
-            ("the import of a log, gzip", *_import(Path(work), LOG_LINES // share, ".gz", processes, seed)),
-        ):
-            rows += _pair(name, one, several, repetitions, talk)
-        rows += _generators(cluster, Path(work), LOAD_SECONDS / math.sqrt(share), repetitions, seed)
+        starting = format.seconds(time.monotonic() - began)
+        kept.measured("tasks", lambda: [("starting the cluster", starting), *_tasks(cluster, EMPTY_TASKS // share)])
+        pairs = [
+            Pair("a sweep of simulations", *_sweep(cluster, SWEPT_JOBS // share, seed)),
+            Pair("replications of one simulation", *_replicated(cluster, 8 * SWEPT_JOBS // share, seed)),
+            Pair("the import of a log, plain", *_import(Path(work), LOG_LINES // share, "", processes, seed)),
+            Pair("the import of a log, gzip", *_import(Path(work), LOG_LINES // share, ".gz", processes, seed)),
+            Pair("the import of World Cup records", *_records(Path(work), RECORDS // share, processes, seed)),
+        ]
+        kept.measured(
+            "generators",
+            lambda: _generators(cluster, Path(work), LOAD_SECONDS / math.sqrt(share), GENERATOR_ROUNDS, seed),
+        )
+        for number in range(repetitions):
+            if number > 0 and time.monotonic() - began > 60 * minutes:
+                talk.print(f"{number} rounds: the {minutes:g} minutes are over")
+                break
+            for pair in pairs:
+                kept.measured(f"{pair.name} {number}", partial(_timed_pair, pair))
+    rows: Rows = kept.rows("tasks")
+    for pair in pairs:
+        rows += _row(pair.name, [kept.pair(f"{pair.name} {number}") for number in range(repetitions)])
+    rows += kept.rows("generators")
     for name, said in rows:
         print(f"| {name} | {said} |")
-    output.mkdir(parents=True, exist_ok=True)
-    (output / "scale.json").write_text(json.dumps({"about": about, "rows": rows}, indent=2) + "\n")
+    (output / "scale.json").write_text(json.dumps({"about": about | settings, "rows": rows}, indent=2) + "\n")
     talk.print(f"written: {output / 'scale.json'}", highlight=False)
 
 
-def _pair(
-    name: str, one: Callable[[], object], several: Callable[[], object], repetitions: int, console: Console
-) -> Rows:
-    """Both sides in turn: the least elapsed times, their ratio, and the ratio of each round."""
-    times: list[tuple[float, float]] = []
-    results: list[object] = []
-    for _ in range(repetitions):
-        pair = []
-        for side in (one, several):
-            began = time.perf_counter()
-            results.append(side())
-            pair.append(time.perf_counter() - began)
-        times.append((pair[0], pair[1]))
-        console.print(f"{name}: {pair[0]:.2f} s alone, {pair[1]:.2f} s", highlight=False)
-    assert all(each == results[0] for each in results), f"{name}: the sides differ"
+class _Kept:
+    """What has been measured, a line of a file for each. Those of other settings or revisions are forgotten."""
+
+    def __init__(self, path: Path, settings: dict[str, Any]) -> None:
+        self._path = path
+        self._values: dict[str, Any] = {}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError, json.JSONDecodeError):
+            lines = [json.loads(line) for line in path.read_text().splitlines()]
+            if lines and lines[0] == settings:
+                self._values = dict(lines[1:])
+        if not self._values:
+            path.write_text(json.dumps(settings) + "\n")
+
+    def measured(self, name: str, measure: Callable[[], Any]) -> None:
+        """Measures unless it has been."""
+        if name in self._values:
+            talk.print(f"{name}: kept from before", highlight=False)
+            return
+        self._values[name] = measure()
+        with self._path.open("a") as file:
+            file.write(json.dumps([name, self._values[name]]) + "\n")
+        talk.print(f"{name}: {self._values[name]}", highlight=False)
+
+    def rows(self, name: str) -> Rows:
+        return [(each, said) for each, said in self._values[name]]
+
+    def pair(self, name: str) -> tuple[float, float] | None:
+        """The elapsed times of a pair's round, if it was measured."""
+        found = self._values.get(name)
+        return None if found is None else (found[0], found[1])
+
+
+def _timed_pair(pair: Pair) -> tuple[float, float]:
+    """The elapsed times of both sides, whose results must be the same."""
+    times, results = [], []
+    for side in (pair.one, pair.several):
+        began = time.perf_counter()
+        results.append(side())
+        times.append(time.perf_counter() - began)
+    assert results[0] == results[1], f"{pair.name}: the sides differ"
+    return times[0], times[1]
+
+
+def _row(name: str, rounds: list[tuple[float, float] | None]) -> Rows:
+    """The least elapsed times of both sides, their ratio, and the ratios of the rounds."""
+    times = [each for each in rounds if each is not None]
     alone, spread = (min(side) for side in zip(*times, strict=True))
-    rounds = sorted(first / second for first, second in times)
+    ratios = sorted(first / second for first, second in times)
     said = f"{alone:.2f} s and {spread:.2f} s: {alone / spread:.2f} times as fast"
-    return [(name, f"{said} (rounds: {rounds[0]:.2f} to {rounds[-1]:.2f}, median {statistics.median(rounds):.2f})")]
+    said += f" ({len(times)} rounds: {ratios[0]:.2f} to {ratios[-1]:.2f}, median {statistics.median(ratios):.2f})"
+    return [(name, said)]
 
 
 # -- tasks
@@ -126,7 +195,13 @@ def _tasks(cluster: DaskCluster, count: int) -> Rows:
     loader = cluster.loaders()[0]
     trips = sorted(_timed(partial(loader.ask, time.time)) for _ in range(max(9, count // 4)))
     asked = f"best {format.seconds(trips[0])}, median {format.seconds(trips[len(trips) // 2])}"
-    return [("a task of nothing", said), ("a question to a worker", asked)]
+    threads = MACHINES * MACHINE_THREADS
+    least = f"{format.seconds(threads * own / count)} keep {threads} threads busy; {count / own:.0f} tasks per second"
+    return [
+        ("a task of nothing", said),
+        ("a question to a worker", asked),
+        (f"tasks of at least this length, {MACHINES} machines of {MACHINE_THREADS} threads", least),
+    ]
 
 
 def _nothing(place: int) -> int:
@@ -202,15 +277,33 @@ def _import(
     if ending:
         import gzip
 
-        path.write_bytes(gzip.compress((work / "access.log").read_bytes(), 6))
+        path.write_bytes(gzip.compress((work / "access.log").read_bytes(), 1))
 
+    return _imports(path, work, threads, seed)
+
+
+def _records(work: Path, count: int, threads: int, seed: int) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Records of many clients: the tables of names are larger than a processor's cache."""
+    random = np.random.default_rng(seed)
+    records = np.zeros(count, RECORD)
+    records["time"] = 894_000_000 + np.arange(count) // 300
+    records["client"] = 300_000 * random.random(count) ** 3
+    records["object"] = 40_000 * random.random(count) ** 4
+    records["bytes"] = 100 + records["object"] * 7 % 5000
+    records["status"] = 0x42
+    records["kind"] = records["object"] % 3 > 0
+    path = work / "wc_day50_1"
+    path.write_bytes(records.tobytes())
+    return _imports(path, work, threads, seed)
+
+
+def _imports(path: Path, work: Path, threads: int, seed: int) -> tuple[Callable[[], object], Callable[[], object]]:
     def imported(parsers: int) -> object:
         target = work / "trace"
         options = _native.LogOptions(parsers=parsers)
         report = _native.import_log_to_file(str(path), str(target), str(work), options, seed)
         return report, target.read_bytes()
 
-    assert log.TRACE_MAGIC, "the trace is written by the importer itself"
     return partial(imported, 0), partial(imported, threads - 1)
 
 
