@@ -300,6 +300,7 @@ def simulate_sessions(
     quota: tuple[float, float] | None = None,
     wakeup: float = 0.0,
     client: float = 0.0,
+    sending: float = 0.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 def simulate_step(
     trace: Trace,
@@ -314,6 +315,9 @@ def simulate_step(
     quota: tuple[float, float] | None = None,
     wakeup: float = 0.0,
     client: float = 0.0,
+    sending: float = 0.0,
     station_interruptions: Sequence[tuple[float, float]] = (),
     client_interruptions: Sequence[tuple[float, float]] = (),
+    station_speeds: Sequence[tuple[float, float]] = (),
+    client_speeds: Sequence[tuple[float, float]] = (),
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,8 @@ from sojourn import _native
 from sojourn.assessment import averages
 from sojourn.assessment.model import Delays, Mix, Station, fit_station, quota
 from sojourn.assessment.prediction import predict
-from sojourn.assessment.simulation import Sessions, simulate, simulate_measured
-from sojourn.assessment.steps import ClimbStep, Sent
+from sojourn.assessment.simulation import Sessions, core_speed, simulate, simulate_measured, with_speeds
+from sojourn.assessment.steps import ClimbStep, Sent, Work
 from sojourn.assessment.summary import DemandFit, Knee, Step
 from sojourn.engine.results import Summary as Latencies
 from sojourn.engine.results import Unavailable
@@ -167,9 +168,9 @@ def test_the_requests_of_each_repetition_are_simulated_again(station: Station, t
     # What the draws have in common with the measured ones cancels: left is the tenth, and the delay.
     assert said.response_time_mean_seconds is not None
     beyond = LATENCY + step.mean_for_model - said.response_time_mean_seconds
-    assert beyond == pytest.approx((1 - 1 / slower) * np.mean(means), rel=0.25)
+    assert beyond == pytest.approx((1 - 1 / slower) * step.mean_for_model, rel=0.25)
     assert said.response_time_mean_known_to is not None
-    assert said.response_time_mean_known_to * step.mean_for_model < 0.3 * (averages.half_width(means) or 0.0)
+    assert said.response_time_mean_known_to < 0.3 * (averages.half_width(means) or 0.0) / float(np.mean(means))
     unknown = simulate_measured(bare, Sessions(trace, 0.1), step, 1)
     assert unknown.response_time_mean_known_to is None
     # Where the machine decided and not the draw, it is the simulation of any requests that is compared.
@@ -179,6 +180,64 @@ def test_the_requests_of_each_repetition_are_simulated_again(station: Station, t
     ]
     said = simulate_measured(bare, Sessions(trace, 0.1, {rate: of_the_machine}), step, 1)
     assert said.response_time_mean_known_to is not None
+
+
+def test_the_speed_of_the_cores_in_each_repetition_is_simulated(trace: _native.Trace, mix: Mix) -> None:
+    demands, windows = mix.demands(FIT), np.arange(0.0, 2.05, 0.1)
+    usual, client = float(demands.mean()), 10e-6
+    rate = 0.8 / usual
+    station = Station(demands, 1, exactly(1.0), 1 / usual, client_seconds=client)
+
+    def repetition(seed: int, speed: float) -> ClimbStep:
+        """As measured on cores of this speed."""
+        share, sending = (client - 5e-6 * demands.min() / usual) / usual, 5e-6 * demands.min() / usual
+        answered_at, times, each = _native.simulate_step(
+            trace,
+            [rate],
+            2.0,
+            0.0,
+            0.1,
+            demands,
+            1,
+            0.0,
+            seed,
+            client=share,
+            sending=sending,
+            station_speeds=[(0.0, speed)],
+            client_speeds=[(0.0, speed)],
+        )
+        work = tuple(
+            Work(begin, end, len(inside), float(inside.sum()) / speed, client * len(inside) / speed)
+            for begin, end in itertools.pairwise(windows.tolist())
+            if len(inside := each[(answered_at > begin) & (answered_at <= end)])
+        )
+        inside = times[(answered_at > 0.5) & (answered_at <= 2)]
+        return ClimbStep.model_construct(
+            requests=len(inside),
+            response_time_seconds=Latencies(mean=float(inside.mean()), p95=float(np.quantile(inside, 0.95))),
+            undisturbed=Unavailable(unavailable="none"),
+            sent=Sent((rate,), 2.0, 0.0, seed, ((0.5, 2.0),), work=work),
+        )
+
+    speeds = (0.9, 1.0, 1.1, 1.2)
+    repetitions = [repetition(seed, speed) for seed, speed in enumerate(speeds)]
+    blind = Sessions(trace, 0.1, {rate: repetitions})
+    seeing = with_speeds(blind, demands, {rate: usual})
+    found = core_speed(seeing, rate)
+    assert found is not None
+    assert (found.minimum, found.maximum) == pytest.approx((0.9, 1.2), rel=0.03)
+    assert core_speed(blind, rate) is None
+    means = [each.response_time_seconds.mean or 0.0 for each in repetitions]
+    measured = float(
+        averages.middle([(mean, each.requests) for mean, each in zip(means, repetitions, strict=True)]) or 0
+    )
+    step = made_up(station, rate).model_copy(update={"response_time_mean_seconds": always(measured)})
+    said = simulate_measured(station, seeing, step, 1)
+    assert said.response_time_mean_seconds == pytest.approx(measured, rel=0.05)
+    without = simulate_measured(replace(station, client_seconds=0.0), blind, step, 1)
+    assert said.response_time_mean_known_to is not None
+    assert without.response_time_mean_known_to is not None
+    assert said.response_time_mean_known_to < 0.2 * without.response_time_mean_known_to
 
 
 def test_a_server_that_overload_slows_down_still_keeps_up_where_it_was_seen_to(mix: Mix) -> None:

@@ -5,7 +5,9 @@ use std::ops::Range;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use sojourn_queueing::simulator::{self, Answered, ChainedJob, Interruption, Quota, Surroundings};
+use sojourn_queueing::simulator::{
+    self, Answered, ChainedJob, Interruption, Quota, SpeedChange, Surroundings,
+};
 use sojourn_queueing::station::Service;
 use sojourn_workload::arrivals::{Arrival, Level, Staircase};
 use sojourn_workload::trace;
@@ -30,7 +32,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// takes that finds the station empty, in seconds; `client` is the client's work on an answer per second of its demand:
 /// it takes them one after the other. Returns each request's departure time and response time in seconds.
 #[pyfunction]
-#[pyo3(signature = (trace, requests_per_second, seconds, think_scale, demands, r, latency, seed, quota=None, wakeup=0.0, client=0.0))]
+#[pyo3(signature = (trace, requests_per_second, seconds, think_scale, demands, r, latency, seed, quota=None, wakeup=0.0, client=0.0, sending=0.0))]
 #[allow(clippy::too_many_arguments, reason = "they are keywords on the other side")]
 fn simulate_sessions<'py>(
     py: Python<'py>,
@@ -45,11 +47,12 @@ fn simulate_sessions<'py>(
     quota: Option<(f64, f64)>,
     wakeup: f64,
     client: f64,
+    sending: f64,
 ) -> PyResult<(Times<'py>, Times<'py>)> {
     let levels = vec![Level { start_ns: 0, requests_per_second }];
     let staircase = Staircase { levels, end_ns: ns(seconds), settle_ns: 0, think_scale, seed };
     let surroundings =
-        Surroundings { latency, wakeup, client, quota: limit(quota), ..Surroundings::default() };
+        Surroundings { latency, wakeup, client, sending, quota: limit(quota), ..Surroundings::default() };
     let answered = simulate(py, &trace.inner, &staircase, 0.0..f64::INFINITY, &demands, r, surroundings)?;
     Ok((times(py, &answered, |job| job.at), times(py, &answered, |job| job.response_time)))
 }
@@ -58,10 +61,11 @@ fn simulate_sessions<'py>(
 ///
 /// `rates` are those of all steps so far, each of so many seconds, the first of which settle; the last is simulated. The
 /// station and the client stand still during their interruptions: begins and ends in seconds since the climb's start.
+/// From the begin of each of their speeds on, they work at so many times their usual speed.
 /// The rest is as for `simulate_sessions`. Returns, in seconds since the climb's start, when each request left the station,
 /// how long it was there, and its demand.
 #[pyfunction]
-#[pyo3(signature = (trace, rates, step_seconds, settle_seconds, think_scale, demands, r, latency, seed, quota=None, wakeup=0.0, client=0.0, station_interruptions=vec![], client_interruptions=vec![]))]
+#[pyo3(signature = (trace, rates, step_seconds, settle_seconds, think_scale, demands, r, latency, seed, quota=None, wakeup=0.0, client=0.0, sending=0.0, station_interruptions=vec![], client_interruptions=vec![], station_speeds=vec![], client_speeds=vec![]))]
 #[allow(clippy::too_many_arguments, reason = "they are keywords on the other side")]
 fn simulate_step<'py>(
     py: Python<'py>,
@@ -77,8 +81,11 @@ fn simulate_step<'py>(
     quota: Option<(f64, f64)>,
     wakeup: f64,
     client: f64,
+    sending: f64,
     station_interruptions: Vec<(f64, f64)>,
     client_interruptions: Vec<(f64, f64)>,
+    station_speeds: Vec<(f64, f64)>,
+    client_speeds: Vec<(f64, f64)>,
 ) -> PyResult<(Times<'py>, Times<'py>, Times<'py>)> {
     let staircase = Staircase::in_steps(&rates, ns(step_seconds), ns(settle_seconds), think_scale, seed);
     let from = step_seconds * rates.len().saturating_sub(1) as f64;
@@ -86,9 +93,12 @@ fn simulate_step<'py>(
         latency,
         wakeup,
         client,
+        sending,
         quota: limit(quota),
         station_interruptions: spans(station_interruptions),
         client_interruptions: spans(client_interruptions),
+        station_speeds: speeds(station_speeds),
+        client_speeds: speeds(client_speeds),
     };
     let due = from..from + step_seconds;
     let answered = simulate(py, &trace.inner, &staircase, due, &demands, r, surroundings)?;
@@ -102,6 +112,10 @@ fn limit(quota: Option<(f64, f64)>) -> Option<Quota> {
 
 fn spans(spans: Vec<(f64, f64)>) -> Vec<Interruption> {
     spans.into_iter().map(|(begin, end)| Interruption { begin, end }).collect()
+}
+
+fn speeds(changes: Vec<(f64, f64)>) -> Vec<SpeedChange> {
+    changes.into_iter().map(|(begin, speed)| SpeedChange { begin, speed }).collect()
 }
 
 /// The requests that are due in a span.

@@ -26,6 +26,8 @@ HELPERS_UTILISATION_MIN = 0.01
 """If the helpers are less busy than this at the CPU's limit, their own limit would be mere extrapolation."""
 CPU_SATURATED_FRACTION = 0.85
 """The server counts as CPU-bound if it uses this share of its core at the knee: the rest are moments without work."""
+SPEED_RANGE_SAID = 1.1
+"""If the core was faster by this factor in one repetition than in another, the answer says so."""
 SAME_LIMIT = 0.02
 """Steps whose rates differ by less are one level of load."""
 
@@ -164,6 +166,13 @@ def _interval(evidence: Evidence, largest: float, line_ends_it: bool) -> tuple[f
         because.append(
             f"{len(knee.per_repetition)} repetitions found {format.number(lowest)} to {format.number(highest)}"
         )
+    speeds = [step.server_core_speed for step in evidence.steps if step.server_core_speed is not None]
+    if speeds:
+        slowest, fastest = min(each.minimum for each in speeds), max(each.maximum for each in speeds)
+        if fastest > SPEED_RANGE_SAID * slowest:
+            because.append(
+                f"by CPU time per request, the server's core had {slowest:.2f} to {fastest:.2f} times its usual speed"
+            )
     spread = max(knee.per_repetition) - min(knee.per_repetition)
     disturbed = _disturbance(evidence)
     if knee.reason == "generator" and not knee.is_lower_bound:

@@ -74,7 +74,7 @@ def by_wakeups(steps: Sequence[Step]) -> FloatArray:
     known = [
         (cpu, step.server_wakeups_per_request or 0.0, 1.0 / step.throughput_for_model)
         for step in steps
-        if (cpu := step.own_cpu_for_model) is not None
+        if (cpu := step.own_cpu_undisturbed) is not None
     ]
     return np.array(known, dtype=float).reshape(-1, 3)
 

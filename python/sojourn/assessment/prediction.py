@@ -6,7 +6,14 @@ from collections.abc import Callable, Sequence
 
 from sojourn.assessment.held_out import UTILISATION_MAX
 from sojourn.assessment.model import Mix, Quota, Station, fit_station, with_times
-from sojourn.assessment.simulation import Sessions, fit_to_simulation, simulate_measured, with_simulated_delays
+from sojourn.assessment.simulation import (
+    Sessions,
+    core_speed,
+    fit_to_simulation,
+    simulate_measured,
+    with_simulated_delays,
+    with_speeds,
+)
 from sojourn.assessment.summary import DemandFit, Knee, Model, Prediction, PredictionError, Step
 
 
@@ -22,6 +29,11 @@ def predict(
 ) -> tuple[Model | None, list[Step], Station | None]:
     """Fits the model to some steps and predicts them all; no model without a step below the knee."""
     unfitted, steps = steps, _hold_out(steps, knee)
+    usual = {
+        step.offered_requests_per_second: step.own_cpu_for_model if quota is None else step.own_cpu_undisturbed
+        for step in steps
+    }
+    sessions = with_speeds(sessions, mix.demands(demand_fit), usual)
     below = [step for step in steps if not step.held_out and is_below(step, knee)]
     overloaded = [step for step in steps if not step.held_out and not step.within_target]
     if not below:
@@ -74,6 +86,7 @@ def _with_predictions(
     simulation = _as_it_was(simulate_measured(station, sessions, step, seed), station, step)
     return step.model_copy(
         update={
+            "server_core_speed": core_speed(sessions, rate),
             "closed_form": closed_form,
             "simulation": simulation,
             "closed_form_error": _error(closed_form, step, has_times=has_times),
@@ -143,6 +156,10 @@ def _notes(steps: Sequence[Step]) -> list[str]:
         "Held-out errors are the simulation's largest: throughput over all held-out steps, response times over those "
         "below the knee.",
     ]
+    if any(step.server_core_speed is not None for step in steps):
+        notes.append(
+            "The simulation of a repetition has the speed that each core had in it, by the CPU time that requests cost."
+        )
     if all(step.server_cpu_seconds_per_request is None for step in steps):
         notes.append("The server's CPU time could not be read: the calibration factor is 1, not fitted.")
     return notes

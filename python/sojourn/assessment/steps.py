@@ -6,8 +6,9 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
+import numpy as np
 from pydantic import Field, JsonValue
 
 from sojourn.assessment import averages
@@ -41,6 +42,20 @@ OBSERVED = (
 )
 
 
+WORK_REQUESTS_MIN = 200
+"""The CPU time per request is taken over so many requests: over fewer, their sizes decide it rather than the core."""
+
+
+class Work(NamedTuple):
+    """CPU time over one or more windows, in seconds since the climb's start and seconds."""
+
+    begin: float
+    end: float
+    requests: float
+    server_seconds: float
+    generator_seconds: float
+
+
 @dataclass(frozen=True)
 class Sent:
     """Identifies the requests of a step that the generator sent, and the windows of their responses."""
@@ -56,6 +71,10 @@ class Sent:
     """When others had the server's core, in seconds since the climb's start, ascending."""
     generator_interruptions: tuple[Span, ...] = ()
     """The same of the generator's core."""
+    work: tuple[Work, ...] = ()
+    """What its requests cost, settling included, ascending; empty where CPU time was not measured."""
+    server_speeds: tuple[tuple[float, float], ...] = ()
+    """Begins and speeds of the server's core relative to the step's usual speed, as computed by `with_speeds`."""
 
 
 class ClimbStep(record.Step):
@@ -81,6 +100,7 @@ def of_climb(result: record.RequestsRecord, effort: Effort) -> list[ClimbStep]:
             result.seed,
             _windows(whole, index, result.timeline, effort),
             *_interruptions(whole, index, result.timeline),
+            _work(index, result.timeline, effort),
         )
         found.append(whole.model_copy(update={"server_core_lost_squared_seconds": lost, "sent": sent}))
     return found
@@ -123,6 +143,30 @@ def _interruptions(
         spans(step.undisturbed.server_core, columns.server_core_lost_seconds),
         spans(step.undisturbed.generator_core, columns.generator_core_lost_seconds),
     )
+
+
+def _work(index: int, timeline: Timeline | None, effort: Effort) -> tuple[Work, ...]:
+    if timeline is None:
+        return ()
+    columns = timeline.columns
+    start, stop = index * effort.step_seconds, (index + 1) * effort.step_seconds
+    found: list[Work] = []
+    open_since, sums = start, np.zeros(3)
+    for begin, end, rate, server, generator in zip(
+        [0.0, *columns.time_seconds],
+        columns.time_seconds,
+        columns.requests_per_second,
+        columns.server_cpu_fraction,
+        columns.generator_cpu_fraction,
+        strict=False,
+    ):
+        if server is None or not open_since < end <= stop + WINDOW_SECONDS / 2:
+            continue
+        sums += np.array([rate, server, generator]) * (end - max(begin, start))
+        if sums[0] >= WORK_REQUESTS_MIN:
+            found.append(Work(open_since, end, *map(float, sums)))
+            open_since, sums = end, np.zeros(3)
+    return tuple(found)
 
 
 SHARE_USED = 0.95

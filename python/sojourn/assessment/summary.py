@@ -164,6 +164,8 @@ class Step(Record):
     """The share of the server's core lost in every window alike: kernel threads that work for the load."""
     generator_core_usual_fraction: float | None = None
     """The same for the generator's core."""
+    server_core_speed: Spread | None = None
+    """The speed of the server's core in the repetitions, by its CPU time per request; 1 is the step's usual one."""
     held_out: bool
     """True if the model was fitted without this step."""
     closed_form: Prediction | None
@@ -218,7 +220,7 @@ class Step(Record):
 
     @property
     def cpu_for_model(self) -> float | None:
-        """CPU seconds per request, including kernel threads; over undisturbed windows where available."""
+        """CPU seconds per request, including kernel threads."""
         own = self.own_cpu_for_model
         return own and own + (self.server_core_usual_fraction or 0.0) / self.requests_per_second.median
 
@@ -229,7 +231,15 @@ class Step(Record):
 
     @property
     def own_cpu_for_model(self) -> float | None:
-        """CPU seconds per request of the server's processes alone, as their quota counts them."""
+        """CPU seconds per request of the server's processes alone.
+
+        Over all windows: it changes with the core's speed, and the undisturbed third of them are the fast ones.
+        """
+        return None if self.server_cpu_seconds_per_request is None else self.server_cpu_seconds_per_request.median
+
+    @property
+    def own_cpu_undisturbed(self) -> float | None:
+        """The same over undisturbed windows where available: a server with a quota was not throttled in them."""
         over = self.undisturbed.server_cpu_seconds_per_request if self.undisturbed else None
         found = over or self.server_cpu_seconds_per_request
         return None if found is None else found.median

@@ -12,7 +12,7 @@ mod histogram;
 mod interval;
 mod network;
 mod poisson;
-mod processor_pauses;
+mod processor_speed;
 mod recorder;
 mod replications;
 mod result;
@@ -30,7 +30,7 @@ use crate::distribution::DistributionError;
 pub(crate) use network::refuse_unstable;
 pub use network::{ReplicationGroup, Trace, group_count, simulate_elsewhere, simulate_system};
 pub use poisson::{PoissonStation, simulate_poisson};
-pub use processor_pauses::{Interruption, Quota};
+pub use processor_speed::{Interruption, Quota, SpeedChange};
 pub use replications::REPLICATIONS_MAX;
 pub use result::{
     ClassResult, Figure, Loss, ResponseTime, RouteResult, StationResult, StationRun, Stop, SystemResult,

@@ -5,9 +5,10 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::mem;
 
 use super::SimulationError;
-use super::processor_pauses::{Interruption, Interruptions, Pace, Quota};
+use super::processor_speed::{Interruption, Interruptions, Pace, Quota, SpeedChange, Speeds};
 use super::trace::validate_service;
 use crate::station::{Service, Station};
 
@@ -35,15 +36,21 @@ pub struct Surroundings {
     /// A job that finds the station empty needs so many seconds more of it (an M/G/1 station with exceptional first
     /// service, after Welch).
     pub wakeup: f64,
-    /// The client takes answers one after the other, and needs this share of the demand of each. It begins while the
-    /// station sends the answer, and the response time ends when it has all.
+    /// The client sends jobs and takes answers one after the other. It needs this share of the demand of each answer,
+    /// begins while the station sends it, and the response time ends when it has all.
     pub client: f64,
+    /// The client needs so many seconds to send a job, which enters the station then.
+    pub sending: f64,
     /// The station stands still for the rest of each period whose quota it has used up.
     pub quota: Option<Quota>,
     /// The station stands still meanwhile.
     pub station_interruptions: Vec<Interruption>,
     /// The client neither takes answers nor sends jobs meanwhile.
     pub client_interruptions: Vec<Interruption>,
+    /// A job that enters the station afterwards is served at this speed.
+    pub station_speeds: Vec<SpeedChange>,
+    /// An answer that is complete afterwards is taken at this speed.
+    pub client_speeds: Vec<SpeedChange>,
 }
 
 /// Runs every chain to its end and returns its jobs in the order they left.
@@ -53,7 +60,8 @@ pub struct Surroundings {
 ///
 /// # Errors
 /// [`SimulationError`] when a chain is empty, out of order, holds a value that is not finite or a negative
-/// demand, or when the service has no place for a job, the quota no time, or interruptions are not in order.
+/// demand, or when the service has no place for a job, the quota no time, a speed is not above 0, or interruptions or
+/// speeds are not in order.
 pub fn simulate_sessions<C>(
     chains: impl IntoIterator<Item = C>,
     service: Service,
@@ -63,10 +71,20 @@ where
     C: AsRef<[ChainedJob]>,
 {
     validate_service(&service)?;
-    let Surroundings { latency, wakeup, client, quota, station_interruptions, client_interruptions } =
-        surroundings;
+    let Surroundings {
+        latency,
+        wakeup,
+        client,
+        sending,
+        quota,
+        station_interruptions,
+        client_interruptions,
+        station_speeds,
+        client_speeds,
+    } = surroundings;
     quota.as_ref().map_or(Ok(()), Quota::validate)?;
-    for (name, value) in [("latency", latency), ("wake-up", wakeup), ("client's share", client)] {
+    let times = [("latency", latency), ("wake-up", wakeup), ("client's share", client), ("sending", sending)];
+    for (name, value) in times {
         if !(value.is_finite() && value >= 0.0) {
             let requirement = "at least 0 and finite";
             return Err(SimulationError::Parameter { name, requirement, value });
@@ -75,14 +93,18 @@ where
     let mut run = Run {
         station: Station::new(service),
         pace: Pace::new(quota, Interruptions::new(station_interruptions)?),
+        speeds: Speeds::new(station_speeds)?,
         latency,
         wakeup,
         client: Client {
             share: client,
+            sending,
             free: f64::NEG_INFINITY,
-            taking: Interruptions::new(client_interruptions.clone())?,
-            sending: Interruptions::new(client_interruptions)?,
-            sends_from: f64::NEG_INFINITY,
+            sent_until: f64::NEG_INFINITY,
+            sent_seconds: 0.0,
+            while_taking: Interruptions::new(client_interruptions.clone())?,
+            while_sending: Interruptions::new(client_interruptions)?,
+            speeds: Speeds::new(client_speeds)?,
         },
         now: 0.0,
         live: Vec::new(),
@@ -107,13 +129,14 @@ where
 struct Run<C> {
     station: Station<u32>,
     pace: Pace,
+    speeds: Speeds,
     latency: f64,
     wakeup: f64,
     client: Client,
     /// The time of the previous event.
     now: f64,
     live: Vec<Live<C>>,
-    /// Chains waiting for their next job's due time, ordered by it.
+    /// Chains whose next job is due or has been sent later, ordered by that time.
     due: BinaryHeap<Reverse<Due>>,
     answered: Vec<Answered>,
 }
@@ -121,28 +144,40 @@ struct Run<C> {
 struct Client {
     /// Seconds to take an answer per second of its demand.
     share: f64,
-    /// The time at which it has taken all answers so far.
+    /// Seconds to send a job.
+    sending: f64,
+    /// The time at which it has taken all answers so far, and sent what was due before.
     free: f64,
-    taking: Interruptions,
-    sending: Interruptions,
-    /// It sends nothing before.
-    sends_from: f64,
+    /// The time at which it has sent all jobs that were due while it had no answer to take.
+    sent_until: f64,
+    /// Its work on these jobs since the last answer. An answer that the station was sending meanwhile has waited for it.
+    sent_seconds: f64,
+    while_taking: Interruptions,
+    while_sending: Interruptions,
+    speeds: Speeds,
 }
 
 impl Client {
-    /// The time at which it sends a job that is due at `due`.
-    fn sent_at(&mut self, due: f64) -> f64 {
-        if due >= self.sends_from {
-            self.sends_from = self.sending.over_at(due);
+    /// The time at which it has sent a job that is due at `now`.
+    fn sent_at(&mut self, now: f64) -> f64 {
+        let seconds = self.speeds.seconds_for(now, self.sending);
+        if seconds > 0.0 && self.free > now {
+            self.free = self.while_taking.done_at(self.free, seconds);
+            return self.free;
         }
-        self.sends_from
+        self.sent_until = self.while_sending.done_at(self.sent_until.max(now), seconds);
+        self.sent_seconds += seconds;
+        self.sent_until
     }
 
     /// The time at which it has an answer with this demand, which the station has sent at `now`.
     fn taken_at(&mut self, now: f64, demand: f64) -> f64 {
         let from = self.free.max(now - demand);
-        let done = self.taking.done_at(from, self.share * demand);
-        self.free = self.taking.over_at(done.max(now));
+        let sent_seconds = mem::take(&mut self.sent_seconds);
+        let waited = sent_seconds.min((self.sent_until - from).max(0.0));
+        let seconds = self.speeds.seconds_for(now, self.share * demand);
+        let done = self.while_taking.done_at(from, waited + seconds);
+        self.free = self.while_taking.over_at(done.max(now));
         self.free
     }
 }
@@ -171,7 +206,11 @@ impl<C: AsRef<[ChainedJob]>> Run<C> {
             } else if completion <= due {
                 self.complete(completion);
             } else if let Some(Reverse(due)) = self.due.pop() {
-                self.send(due.time, due.chain);
+                if due.sent {
+                    self.enter(due.time, due.chain);
+                } else {
+                    self.send(due.time, due.chain);
+                }
             }
         }
     }
@@ -191,7 +230,7 @@ impl<C: AsRef<[ChainedJob]>> Run<C> {
     fn send(&mut self, due: f64, chain: u32) {
         let sent = self.client.sent_at(due);
         if sent > due {
-            self.due.push(Reverse(Due { time: sent, chain }));
+            self.due.push(Reverse(Due { time: sent, chain, sent: true }));
         } else {
             self.enter(due, chain);
         }
@@ -205,7 +244,8 @@ impl<C: AsRef<[ChainedJob]>> Run<C> {
         }
         let live = &self.live[chain as usize];
         let demand = live.chain.as_ref()[live.next].demand + if found_empty { self.wakeup } else { 0.0 };
-        self.station.arrive(self.pace.own(now), demand, chain);
+        let seconds = self.speeds.seconds_for(now, demand);
+        self.station.arrive(self.pace.own(now), seconds, chain);
     }
 
     fn complete(&mut self, now: f64) {
@@ -218,7 +258,7 @@ impl<C: AsRef<[ChainedJob]>> Run<C> {
         live.next += 1;
         if let Some(job) = live.chain.as_ref().get(live.next) {
             live.since = job.due.max(taken + self.latency);
-            self.due.push(Reverse(Due { time: live.since, chain }));
+            self.due.push(Reverse(Due { time: live.since, chain, sent: false }));
         }
     }
 }
@@ -227,6 +267,8 @@ impl<C: AsRef<[ChainedJob]>> Run<C> {
 struct Due {
     time: f64,
     chain: u32,
+    /// The client has sent it.
+    sent: bool,
 }
 
 impl Eq for Due {}
@@ -371,6 +413,41 @@ mod tests {
     }
 
     #[test]
+    fn a_slower_processor_takes_longer_for_what_begins_afterwards() {
+        let changes =
+            |changes: [(f64, f64); 2]| changes.map(|(begin, speed)| SpeedChange { begin, speed }).to_vec();
+        let chains = [vec![job(0.5, 1.0)], vec![job(1.0, 1.0)], vec![job(8.0, 1.0)]];
+        let times = |surroundings| {
+            let answered = simulate_sessions(chains.clone(), Service::fifo(1), surroundings).unwrap();
+            answered.iter().map(|job| (job.at, job.response_time, job.demand)).collect::<Vec<_>>()
+        };
+        let station_speeds = changes([(1.0, 0.5), (6.0, 2.0)]);
+        let slower = Surroundings { station_speeds, ..Surroundings::default() };
+        assert_eq!(times(slower), [(1.5, 1.0, 1.0), (3.5, 2.5, 1.0), (8.5, 0.5, 1.0)]);
+        // The client begins to take each while the station sends it.
+        let client_speeds = changes([(1.0, 0.25), (6.0, 1.0)]);
+        let late = Surroundings { client: 1.0, client_speeds, ..Surroundings::default() };
+        assert_eq!(times(late), [(4.5, 4.0, 1.0), (8.5, 7.5, 1.0), (9.5, 1.5, 1.0)]);
+    }
+
+    #[test]
+    fn the_client_takes_and_sends_one_after_the_other() {
+        let chains = [vec![job(0.0, 1.0)], vec![job(0.25, 1.0)], vec![job(2.0, 1.0)]];
+        let surroundings = Surroundings { client: 0.5, sending: 0.5, ..Surroundings::default() };
+        let answered = simulate_sessions(chains, Service::fifo(1), surroundings).unwrap();
+        let found: Vec<_> = answered.iter().map(|job| (job.at, job.response_time)).collect();
+        // Sent at 0.5 and 1. The first is served until 1.5, during which the second was sent: taken at 1.5. The second is
+        // taken while it is served, until 2.5. The third is due meanwhile, sent at 2.5, and served until 3.5.
+        assert_eq!(found, [(1.5, 1.5), (2.5, 2.25), (3.5, 1.5)]);
+        // What is due while an answer is taken is sent afterwards.
+        let surroundings = Surroundings { client: 2.0, sending: 0.5, ..Surroundings::default() };
+        let chains = [vec![job(0.0, 1.0)], vec![job(2.0, 1.0)]];
+        let answered = simulate_sessions(chains, Service::fifo(1), surroundings).unwrap();
+        let found: Vec<_> = answered.iter().map(|job| (job.at, job.response_time)).collect();
+        assert_eq!(found, [(2.5, 2.5), (5.0, 3.0)]);
+    }
+
+    #[test]
     fn interruptions_use_up_no_quota() {
         // It works from 0 to 1 and from 2 to 3, has used its quota of 2, and goes on at 4.
         let surroundings = Surroundings {
@@ -479,12 +556,14 @@ mod tests {
         assert!(refused(&[vec![job(1.0, 1.0)], vec![job(0.0, 1.0)]]));
         let none = Some(Quota { seconds: 0.0, period_seconds: 1.0 });
         let backwards = vec![Interruption { begin: 2.0, end: 3.0 }, Interruption { begin: 1.0, end: 4.0 }];
+        let still = vec![SpeedChange { begin: 0.0, speed: 0.0 }];
         for surroundings in [
             limited(none),
             waking(-1.0),
             taking(f64::NAN),
             Surroundings { station_interruptions: backwards.clone(), ..Surroundings::default() },
             Surroundings { client_interruptions: backwards, ..Surroundings::default() },
+            Surroundings { station_speeds: still, ..Surroundings::default() },
         ] {
             assert!(simulate_sessions([vec![job(0.0, 1.0)]], Service::ps(1), surroundings).is_err());
         }

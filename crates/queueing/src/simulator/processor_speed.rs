@@ -1,8 +1,9 @@
-//! When a processor stands still: its quota is used up, or something else has taken it.
+//! When a processor is slower, or stands still: its quota is used up, or something else has taken it.
 //!
 //! With a [`Quota`] the station works at full speed until the work of a period reaches the quota, and then stands still
 //! until the period ends: light loads feel nothing of the limit. During an [`Interruption`] it stands still whatever it
-//! has to do. [`Pace`] keeps the station's own clock, which stops meanwhile.
+//! has to do. After a [`SpeedChange`] it needs more or less time for the same work: on a virtual machine, what the
+//! neighbours do changes it by tens of per cent. [`Pace`] keeps the station's own clock, which stops meanwhile.
 
 use super::SimulationError;
 
@@ -83,6 +84,48 @@ impl Interruptions {
             self.passed += 1;
         }
         done
+    }
+}
+
+/// From `begin` on, in seconds, the processor works at so many times its usual speed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SpeedChange {
+    pub begin: f64,
+    pub speed: f64,
+}
+
+/// The speed of a processor as time passes: its usual one before the first change. Only time that does not go back may be
+/// asked about.
+pub(super) struct Speeds {
+    changes: Vec<SpeedChange>,
+    passed: usize,
+}
+
+impl Speeds {
+    /// # Errors
+    /// [`SimulationError`] when a change is not finite, not above 0, or comes before the previous one.
+    pub(super) fn new(changes: Vec<SpeedChange>) -> Result<Self, SimulationError> {
+        let mut latest = f64::NEG_INFINITY;
+        for change in &changes {
+            let is_speed = change.speed.is_finite() && change.speed > 0.0;
+            if !(is_speed && change.begin.is_finite() && change.begin >= latest) {
+                let requirement = "finite, above 0, and in order of its begin";
+                return Err(SimulationError::Parameter { name: "speed", requirement, value: change.speed });
+            }
+            latest = change.begin;
+        }
+        Ok(Self { changes, passed: 0 })
+    }
+
+    /// The time that work needs which begins at `now` and takes `seconds` at the usual speed.
+    pub(super) fn seconds_for(&mut self, now: f64, seconds: f64) -> f64 {
+        while self.changes.get(self.passed).is_some_and(|change| change.begin <= now) {
+            self.passed += 1;
+        }
+        match self.passed.checked_sub(1) {
+            Some(last) => seconds / self.changes[last].speed,
+            None => seconds,
+        }
     }
 }
 
