@@ -118,8 +118,10 @@ impl Caches {
             }
             self.forget_document(resource);
         }
-        let files = 1 + document.variants.len();
-        let bytes = files * (DOCUMENT_BYTES + 2 * resource.path.as_bytes().len()) + document.memory_bytes();
+        let documents = 1 + document.variants.len();
+        let files = document.all().filter(|each| each.file().is_some()).count();
+        let bytes =
+            documents * (DOCUMENT_BYTES + 2 * resource.path.as_bytes().len()) + document.memory_bytes();
         let known = Known { document: Arc::clone(document), checked: now };
         self.paths.lru.insert(resource.into(), known, Weight { bytes, count: files });
     }

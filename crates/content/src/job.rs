@@ -135,13 +135,12 @@ fn open(origin: &dyn Origin, opening: &Opening) -> Result<Opened, OpenError> {
     match origin.open(&opening.resource)? {
         Found::Directory => Ok(Opened::Directory),
         Found::Loaded(document, start) => Ok(Opened::Document(document, Some(start))),
-        // Checked by the origin and found unchanged: its body may be in a cache, and is read otherwise.
-        Found::Document(document) if opening.known.as_ref().is_some_and(|known| known.id == document.id) => {
-            Ok(Opened::Document(document, None))
-        }
         Found::Document(document) => {
-            // If reading the body fails here, it is read again when it is needed, and the error is reported then.
-            let is_read = document.size <= opening.body_bytes_max && document.variants.is_empty();
+            // If reading the body fails here, it is read again when it is needed, and the error is reported then. A remote
+            // object that comes without a body is known from before: its body may be in a cache.
+            let is_read = document.file().is_some()
+                && document.size <= opening.body_bytes_max
+                && document.variants.is_empty();
             let body = is_read.then(|| read(origin, &FileRange::whole(&document)).ok()).flatten();
             Ok(Opened::Document(document, body))
         }

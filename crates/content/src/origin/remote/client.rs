@@ -46,12 +46,12 @@ impl Default for Timeouts {
 /// Why a request got no response.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    #[error("cannot connect to {0}: {1}")]
+    #[error("cannot connect to {0}: {why}", why = in_words(.1))]
     Connect(String, io::Error),
     /// The limit that was exceeded.
     #[error("{0} exceeded")]
     Timeout(&'static str),
-    #[error("the connection failed: {0}")]
+    #[error("the connection failed: {why}", why = in_words(.0))]
     Broken(io::Error),
     #[error("the response is not valid: {0}")]
     Response(String),
@@ -439,6 +439,17 @@ fn read_once(stream: &mut Stream, into: &mut [u8]) -> io::Result<usize> {
     }
 }
 
+/// An error of a connection in an operator's words: those of the TLS library name its own types and pages.
+fn in_words(error: &io::Error) -> String {
+    let text = error.to_string();
+    if text.contains("CaUsedAsEndEntity") {
+        return "its certificate is that of an authority, which cannot serve: let it have one that the authority issued, or \
+                make it with basicConstraints=CA:FALSE"
+            .to_owned();
+    }
+    text.split(": https://").next().unwrap_or_default().to_owned()
+}
+
 /// The time until `deadline`; never zero, which would mean no limit.
 pub(super) fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
@@ -447,4 +458,24 @@ pub(super) fn left(deadline: Instant) -> Duration {
 /// A socket's own timeout is reported as if it did not block.
 pub(super) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_tls_are_told_in_words() {
+        let check = |text: &str, expected: &str| {
+            let found = ClientError::Connect("files:443".to_owned(), io::Error::other(text)).to_string();
+            assert!(found.starts_with(&format!("cannot connect to files:443: {expected}")), "{found}");
+            assert!(!found.contains("https://"), "{found}");
+        };
+        check(
+            "invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))",
+            "its certificate is that of an authority",
+        );
+        check("peer closed connection: https://docs.rs/rustls/page", "peer closed connection");
+        check("Connection refused (os error 111)", "Connection refused (os error 111)");
+    }
 }
