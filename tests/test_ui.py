@@ -186,7 +186,12 @@ def test_runs_are_listed_opened_and_compared(system: Path, tmp_path: Path) -> No
     folder = tmp_path / "runs"
     with page_of(system, tmp_path) as page:
         assert b"No run in" in ask(page, "/runs")[2]
-        for name in ("a", "b/1", "b/2"):
+        load_run(folder / "a")
+        alone = ask(page, "/runs")[2]
+        # Nothing can be compared with one run.
+        assert b"fewer than two" in alone
+        assert b">first<" not in alone
+        for name in ("b/1", "b/2"):
             load_run(folder / name)
         assert run("predict", SITE, "--output", folder / "site").returncode == 0
         listed = ask(page, "/runs")[2].decode()

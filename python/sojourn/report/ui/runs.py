@@ -20,6 +20,8 @@ RUNS_SHOWN_MAX = 500
 DEPTH_MAX = 4
 """How deep runs are looked for: `runs/NAME/first/1` is three."""
 REPORT = "report.html"
+SIDES = ("first", "second")
+"""The two that are compared."""
 LOAD = "load"
 REPEATED = "repeated load"
 STUDY = "study"
@@ -104,13 +106,15 @@ def list_page(folder: Path, runs: Sequence[Run], token: str) -> Markup:
     if not runs:
         said = f"No run in {folder} yet: give a command --output {folder}/NAME, or this one --runs DIR."
         return join(title, element("p", said, class_="missing"))
-    head = element("tr", [element("th", each, scope="col") for each in ("run", "what", "written", "first", "second")])
-    table = element(
-        "table", element("thead", head), element("tbody", [_row(each, token) for each in runs]), class_="texts runs"
-    )
+    compares = sum(each.is_comparable for each in runs) > 1
+    columns = ("run", "what", "written", *(SIDES if compares else ()))
+    head = element("tr", [element("th", each, scope="col") for each in columns])
+    rows = [_row(each, token, SIDES if compares else ()) for each in runs]
+    table = element("table", element("thead", head), element("tbody", rows), class_="texts runs")
     note = "Load runs, folders of repeated runs, and studies can be compared; two studies from two machines, too."
-    if not any(each.is_comparable for each in runs):
-        return join(title, element("div", table, class_="scrolls"))
+    if not compares:
+        few = f"{note} Here are fewer than two of them."
+        return join(title, element("div", table, class_="scrolls"), element("p", few, class_="note"))
     return join(
         title,
         element(
@@ -120,12 +124,13 @@ def list_page(folder: Path, runs: Sequence[Run], token: str) -> Markup:
             element("p", element("button", "Compare the two", type="submit", class_="main"), class_="buttons"),
             element("p", note, class_="note"),
             action="/compare",
+            aria_label="comparison of two runs",
             method="get",
         ),
     )
 
 
-def _row(run: Run, token: str) -> Markup:
+def _row(run: Run, token: str, sides: Sequence[str]) -> Markup:
     name: str = run.name
     if run.has_report:
         name = element("a", run.name, href=f"/report?{urlencode({'run': run.name, 'token': token})}")
@@ -134,7 +139,7 @@ def _row(run: Run, token: str) -> Markup:
         element("th", name, scope="row"),
         element("td", run.kind),
         element("td", f"{run.changed:%Y-%m-%d %H:%M}"),
-        [element("td", _radio(side, run) if run.is_comparable else None) for side in ("first", "second")],
+        [element("td", _radio(side, run) if run.is_comparable else "–") for side in sides],
     )
 
 
@@ -178,7 +183,7 @@ def _of_load(comparison: load_comparison.Comparison) -> Markup:
         rows.append(element("tr", name, [element("td", figure) for figure in figures], finding))
     columns = ("metric", "first", "second", "ratio", "verdict at 95 %")
     head = element("tr", [element("th", each, scope="col") for each in columns])
-    table = element("table", element("thead", head), element("tbody", rows), class_="texts")
+    table = element("table", element("thead", head), element("tbody", rows), class_="texts compared")
     return join(
         [element("p", f"No verdict: {each}", class_="notice grave") for each in comparison.void_because],
         element("div", table, class_="scrolls", tabindex=0, role="region", aria_label="metrics"),
