@@ -4,11 +4,14 @@ const Drawing = (() => {
 
 const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 const escaped = (value) => String(value).replace(/[&<>"]/g, (letter) => ENTITIES[letter]);
+const FORMATS = new Map();
 function number(value, digits = 3) {
   if (!Number.isFinite(value)) return "–";
   if (value === 0) return "0";
   const whole = Math.max(digits, Math.ceil(Math.log10(Math.abs(value)) + 1e-9));
-  return Number(value.toPrecision(digits)).toLocaleString("en", { maximumSignificantDigits: whole });
+  // A format takes longer to make than to draw a plot with.
+  if (!FORMATS.has(whole)) FORMATS.set(whole, new Intl.NumberFormat("en", { maximumSignificantDigits: whole }));
+  return FORMATS.get(whole).format(Number(value.toPrecision(digits)));
 }
 function seconds(value) {
   if (!Number.isFinite(value)) return "–";

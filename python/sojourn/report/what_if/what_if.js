@@ -7,7 +7,9 @@
 const POINTS = 25;
 const SOLVERS_MAX = 4;
 const STEPS = 200;
-const REDRAW_MS = 35;
+const SOLVING_MS = 15;
+const PAINTING_SHARE = 0.25;
+const STATIONS_DRAWN_MAX = 8;
 const SIMULATION_WAIT_MS = 400;
 const HALF_WIDTH = 0.02;
 const SEARCH_STEPS = 24;
@@ -315,9 +317,10 @@ function changed() {
   write();
   show();
   root.dataset.state = "solving";
-  paint();
+  paint(SOLVING_MS);
   root.dataset.redrawMs = (performance.now() - began).toFixed(1);
   waiting = setTimeout(() => simulate(mine), SIMULATION_WAIT_MS);
+  fill(mine);
   refine(mine).catch((error) => { if (mine === turn) failed(error); });
 }
 
@@ -335,8 +338,22 @@ function coarseToFine(values) {
   return [...order].filter((index) => index >= 0).map((index) => values[index]);
 }
 
+// Solves the means of the whole curve, a few at a time, so that the page goes on answering.
+async function fill(mine) {
+  let until = 0;
+  for (const at of coarseToFine(places(state.against))) {
+    if (performance.now() > until) {
+      await new Promise((next) => setTimeout(next));
+      if (mine !== turn) return;
+      until = performance.now() + SOLVING_MS;
+    }
+    solved(settings(state.against, at));
+  }
+  paint();
+}
+
 async function refine(mine) {
-  let drawn = performance.now();
+  let due = performance.now();
   await withPercentiles([]);
   const open = coarseToFine(places(state.against)).map((at) => settings(state.against, at));
   const part = async () => {
@@ -345,7 +362,10 @@ async function refine(mine) {
       // A solver that refuses the means has no percentiles.
       if (known(list) && figures(known(list)).by === undefined) continue;
       await withPercentiles(list);
-      if (mine === turn && performance.now() - drawn > 60) { paint(); drawn = performance.now(); }
+      const began = performance.now();
+      if (mine !== turn || began < due) continue;
+      paint();
+      due = performance.now() + (performance.now() - began) / PAINTING_SHARE;
     }
   };
   await Promise.all(solvers.map(part));
@@ -506,19 +526,20 @@ function cost(of) {
 
 // ---- Painting
 
-function paint() {
+// Solves what is missing for at most `solving` ms, so that a redraw takes less than 50 ms; `fill` solves the rest.
+function paint(solving = 0) {
   const path = state.against, control = controls.get(path), now = value(path);
   const began = performance.now(), all = places(path);
   const ready = new Set();
   for (const at of coarseToFine(all)) {
     const list = settings(path, at);
-    // Beyond the time of a redraw, what is missing follows from the worker.
-    if (!known(list) && ready.size > 1 && performance.now() - began > REDRAW_MS) continue;
+    if (!known(list) && ready.size > 0 && performance.now() - began > solving) continue;
     solved(list);
     ready.add(at);
   }
   const values = all.filter((at) => ready.has(at));
   const found = values.map((at) => figures(known(settings(path, at))));
+  const most = (name) => Math.max(0, ...found.map((each) => each.utilisations?.[name] ?? 0));
   const at = (index, statistic) => found[index].times?.[statistic];
   const series = TIMES.map(([name, colour, line]) => ({
     name, colour, line,
@@ -537,7 +558,7 @@ function paint() {
   const times = series.flatMap((each) => each.points.flatMap((point) => (point.half ? [point.y - point.half, point.y, point.y + point.half] : [point.y])));
   const guides = [{ axis: "x", value: now, label: shown(control, now) }];
   if (state.limit !== null) guides.push({ axis: "y", value: state.limit, label: `target: ${state.statistic} ${seconds(state.limit)}` });
-  const [low, high] = [values[0], values[values.length - 1]];
+  const [low, high] = [all[0], all[all.length - 1]];
   const x = {
     label: `${control.label}${control.unit ? ` (${control.unit})` : control.kind === "factor" ? " (factor)" : ""}`,
     scale: geometric(path, low, high) ? logarithmic(low / 1.05, high * 1.05) : linear(control.kind === "fraction" || isLoad(path) ? 0 : low, high + (high - low) * 0.02),
@@ -562,7 +583,9 @@ function paint() {
     title: `Response time against ${control.label}`, caption, series, guides, shades, x,
     y: { label: "response time", scale: scaleOf(state.limit === null ? times : [...times, state.limit], true), tick: seconds },
   });
-  const stations = given.stations.map((name, index) => ({
+  const busiest = [...given.stations].sort((a, b) => most(b) - most(a)).slice(0, STATIONS_DRAWN_MAX);
+  const drawn = given.stations.filter((name) => busiest.includes(name));
+  const stations = drawn.map((name, index) => ({
     name, colour: [1, 2, 3, 4, 0][index % 5], line: ["solid", "dashed", "dotted"][Math.floor(index / 5 + index) % 3],
     points: values.map((each, place) => {
       const used = found[place].utilisations?.[name];
@@ -570,7 +593,7 @@ function paint() {
     }).filter((each) => Number.isFinite(each.y)),
   }));
   draw($("load"), {
-    title: `Utilisation against ${control.label}`, caption: "Busy share of each station's servers.", series: stations,
+    title: `Utilisation against ${control.label}`, caption: `Busy share of each station's servers.${drawn.length < given.stations.length ? ` The ${drawn.length} of ${given.stations.length} stations that are used most.` : ""}`, series: stations,
     guides: [{ axis: "x", value: now, label: shown(control, now) }], shades, x,
     y: { label: "utilisation", scale: linear(0, 1), tick: percent },
   });
