@@ -61,7 +61,12 @@ def _study(
         Path | None, typer.Option(help="Keep sites here for reuse; Apache httpd's user needs access.")
     ] = None,
     log: Annotated[
-        Path | None, typer.Option(help="The access log of studies that replay one [default: the example log].")
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="The access log of studies that replay one, or a part of a log with published figures, such as"
+            " 'nyse at 2%' (also olympics98, ircache) [default: the example log].",
+        ),
     ] = None,
     load_on_cluster: Annotated[
         bool,
@@ -145,7 +150,7 @@ class _Asked:
     repetitions: int | None
     output: Path | None
     work_dir: Path | None
-    log: Path | None
+    log: str | None
     quiet: bool
     tasks: Tasks
     fleet: Fleet | None
@@ -155,6 +160,7 @@ class _Asked:
     def part_of(self, file: Path) -> _Part:
         """The part of the study in a file that is to be measured."""
         from sojourn.study import document
+        from sojourn.study.logs import is_made
 
         whole, text = document.read(file)
         study = whole.shortened() if self.quick else whole
@@ -163,7 +169,7 @@ class _Asked:
         if self.budget is not None and not self.quick:
             study = study.model_copy(update={"until_decided": True})
         if self.log is not None and study.takes_log:
-            study = study.model_copy(update={"log": str(self.log.resolve())})
+            study = study.model_copy(update={"log": self.log if is_made(self.log) else str(Path(self.log).resolve())})
         folder = self.output or RUNS / (study.name + ("-quick" if self.quick else ""))
         return _Part(file, text, study, folder, None if self.budget is None else quantity.seconds(self.budget))
 

@@ -10,7 +10,7 @@ from typing import get_args
 
 from sojourn.study.declarations import SIMULATION, SYSTEM, Check, Evidence, SystemEntry
 from sojourn.study.document import Study
-from sojourn.study.logs import EXAMPLE
+from sojourn.study.logs import is_made
 from sojourn.study.points import matches
 
 EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
@@ -46,7 +46,7 @@ def _of_points(study: Study, system: SystemEntry) -> Evidence:
     program, command, *_ = (*system.run, "")
     if program not in _OURS:
         return "measured"
-    if command == "trace" and study.log == EXAMPLE:
-        # The example log is drawn from distributions, so replaying it does not make it a measurement.
+    if command == "trace" and is_made(study.log):
+        # Such a log is drawn from distributions, so replaying it does not make it a measurement.
         return "simulated"
     return _OF_COMMANDS.get(command, "measured")
