@@ -13,6 +13,7 @@ from rich.table import Table
 
 from sojourn.commands import catalogue
 from sojourn.commands.formats import Terminal
+from sojourn.commands.progress import time_left
 
 COMMANDS = Path(catalogue.__file__).parent
 SAID = """
@@ -88,3 +89,10 @@ def test_names_cannot_steer_the_terminal() -> None:
     assert "/\\x1b[2J\\x9b31m\\u202egnp.exe" in printed
     assert "/\\x1b]0;title\\x07" in printed
     assert "two\nlines" in printed
+
+
+def test_the_time_left_follows_from_the_progress_once_it_tells() -> None:
+    assert time_left(30.0, 25.0, 100.0) == 90.0
+    assert time_left(30.0, 100.0, 100.0) == 0.0
+    for unknown in ((30.0, 4.0, 100.0), (2.0, 50.0, 100.0), (30.0, 25.0, None), (30.0, 0.0, 0.0)):
+        assert time_left(*unknown) is None

@@ -6,11 +6,41 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
+from rich.text import Text
+
+from sojourn.text import format
 
 if TYPE_CHECKING:
     from sojourn.engine.progress import ProgressLine
     from sojourn.report.live.server import LivePage
+
+
+FRACTION_MIN = 0.05
+"""From less progress, the time left cannot be told."""
+SECONDS_MIN = 3.0
+"""Shorter stages are over before it helps."""
+
+
+class _Times(ProgressColumn):
+    """How long a stage has taken, and about how long it will still take where its progress tells."""
+
+    def render(self, task: Task) -> Text:
+        elapsed = task.finished_time if task.finished else task.elapsed
+        if elapsed is None:
+            return Text("")
+        said = format.duration(round(elapsed))
+        left = task.fields["left_seconds"]
+        if left is None:
+            left = time_left(elapsed, task.completed, task.total)
+        return Text(said if left is None or task.finished else f"{said}, {format.duration(round(left))} left")
+
+
+def time_left(elapsed_seconds: float, done: float, total: float | None) -> float | None:
+    """The seconds that the rest takes if it goes on as it went; None if that cannot be told yet."""
+    if not total or done < FRACTION_MIN * total or elapsed_seconds < SECONDS_MIN:
+        return None
+    return elapsed_seconds * (total / done - 1)
 
 
 class Stages:
@@ -24,7 +54,7 @@ class Stages:
             SpinnerColumn(),
             TextColumn("{task.description:<14}"),
             BarColumn(bar_width=24),
-            TimeElapsedColumn(),
+            _Times(),
             TextColumn("{task.fields[detail]}"),
             console=console,
             disable=quiet or not console.is_terminal,
@@ -45,16 +75,19 @@ class Stages:
         """Starts the next stage and ends the previous one."""
         self.done()
         self._name = name
-        self._current = self._bars.add_task(name, total=total, detail="")
+        self._current = self._bars.add_task(name, total=total, detail="", left_seconds=None)
         if self._page is not None:
             self._page.begin_stage(name)
 
-    def update(self, done: float, total: float | None = None, detail: str = "") -> None:
-        """Updates the progress of the current stage."""
+    def update(
+        self, done: float, total: float | None = None, detail: str = "", left_seconds: float | None = None
+    ) -> None:
+        """Updates the progress of the current stage; without `left_seconds`, what is left follows from the progress."""
         if self._current is not None:
-            self._bars.update(self._current, completed=done, detail=detail, total=total)
+            self._bars.update(self._current, completed=done, detail=detail, total=total, left_seconds=left_seconds)
             if self._page is not None:
-                self._page.update_stage(done / total if total else None, detail)
+                left = "" if left_seconds is None else f", {format.duration(left_seconds)} left"
+                self._page.update_stage(done / total if total else None, f"{detail}{left}")
 
     @property
     def shows_lines(self) -> bool:

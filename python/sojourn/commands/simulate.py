@@ -156,4 +156,6 @@ def _show(
     said = ""
     if estimate is not None and half_width is not None and math.isfinite(half_width):
         said = f", {targets} {format.seconds(estimate)} ± {half_width:.2%} (wanted: {wanted:.2%})"
+        # Its width falls with the square root of the jobs.
+        jobs_max = min(jobs_max, max(jobs, round(jobs * (half_width / wanted) ** 2)))
     stages.update(jobs, jobs_max, f"{jobs:,} jobs{said}")

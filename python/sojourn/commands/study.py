@@ -333,7 +333,7 @@ def _run(part: _Part, asked: _Asked, *, may_repeat: bool, looks: int | None = No
 
         def told(progress: runner.Progress, point: Point, seconds: float) -> None:
             named = " ".join(str(value) for value in point.settings.values())
-            stages.update(progress.done, progress.points, f"{named}, {format.duration(seconds)} left")
+            stages.update(progress.done, progress.points, named, seconds)
 
         def more(seconds: float | None) -> list[Point]:
             nonlocal taken
