@@ -2,12 +2,13 @@
 LOG ?=
 BENCH ?=
 FUZZ ?= 30
+TARGET ?=
 PYTHON ?= python3
 VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo demo-app docs wheel deb test quick peers bench-applications bench-assess bench-server bench-proxy bench-dynamic bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-scale bench-import bench-studies clean
+.PHONY: demo demo-app docs wheel deb container test quick peers bench-applications bench-assess bench-server bench-proxy bench-dynamic bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-scale bench-import bench-studies clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
@@ -21,13 +22,17 @@ demo-app: $(INSTALLED) peers
 docs:
 	scripts/docs $(PYTHON)
 
-## wheel: a wheel for this processor in build/dist, tried in a fresh environment; it installs without a compiler
+## wheel: a wheel for this processor in build/dist, tried in a fresh environment; it installs without a compiler; TARGET=aarch64-unknown-linux-gnu is for another processor
 wheel:
-	scripts/wheel $(PYTHON)
+	scripts/wheel $(if $(TARGET),--target $(TARGET)) $(PYTHON)
 
 ## deb: a package for this release of Debian in build/dist: the wheel, its libraries, units of systemd, manual pages, completion
 deb: wheel
 	scripts/deb $(PYTHON)
+
+## container: an image of the wheel, by podman, buildah or docker, and tried
+container: wheel
+	scripts/container
 
 ## test: all checks: format, lints, types, Rust tests, Python tests, end to end
 test: $(DEVELOPED) peers
@@ -126,7 +131,7 @@ bench-import:
 clean:
 	rm -rf target build $(VENV) runs python/sojourn.egg-info
 
-SOURCES := $(shell find crates python -type f -not -name '*.pyc') Cargo.toml Cargo.lock pyproject.toml
+SOURCES := $(shell find crates python -type f -not -name '*.pyc' -not -path '*.egg-info/*') Cargo.toml Cargo.lock pyproject.toml
 
 $(INSTALLED): $(SOURCES) requirements.lock
 	scripts/install $(PYTHON) $(VENV)
