@@ -76,6 +76,9 @@ impl ListenOptions {
                 anyhow!("cannot use congestion control {name}: {error}\nhint: try cubic or reno, which every kernel has")
             })?;
         }
+        if let Some(backlog) = self.backlog {
+            set_backlog(listener, backlog)?;
+        }
         if let Some(timeout) = self.defer_accept {
             defer_accept(listener, timeout).map_err(|error| {
                 anyhow!("cannot defer accepting: {error}\nhint: leave out --defer-accept on this system")

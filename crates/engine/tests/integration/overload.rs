@@ -45,12 +45,53 @@ fn idle_connections_leave_places_for_new_clients() {
     }
 }
 
-/// The measured part of a load.
-fn load(server: &Server, options: &[&str]) -> Value {
+/// The measured part of a load, after a second of warm-up.
+fn load(server: &Server, path: &str, options: &[&str]) -> Value {
     let mut load = Command::new(ENGINE);
-    load.args(["load", &format!("http://{}/x", server.address), "--warm-up", "1s", "--format", "json"]);
+    load.args(["load", &format!("http://{}{path}", server.address), "--warm-up", "1s", "--format", "json"]);
     let output = load.args(options).stdout(Stdio::piped()).output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+fn seconds() -> u64 {
+    std::env::var("OVERLOAD_SECONDS").map_or(SECONDS, |text| text.parse().expect("a number"))
+}
+
+/// A static server gets five times as many new clients as it can answer, and they give up after a second. It answers as
+/// many as without overload, because none waits that long to be accepted: `--backlog` is less than it answers in a second.
+#[test]
+fn clients_that_give_up_do_not_keep_a_static_server_from_the_others() {
+    // A small share of a processor, so that a load of five times that much leaves the machine its rest.
+    let confine = || {
+        let mut command = Command::new(ENGINE);
+        command.args(["confine", "--cpu-limit", "0.05", "--drop-pages", "none", "--"]);
+        command
+    };
+    if !confine().arg("true").output().unwrap().status.success() {
+        eprintln!("skipped: the processor cannot be limited here (control groups, as root)");
+        return;
+    }
+    let seconds = seconds();
+    for architecture in ["amped", "uring"] {
+        let root = fixture::site();
+        let mut command = confine();
+        command.args([ENGINE, "serve", root.path().to_str().unwrap(), "--architecture", architecture]);
+        command.args(["--listen", "127.0.0.1:0", "--backlog", "64"]);
+        let server = Server::run(&mut command);
+        let close = ["--connection", "close", "--timeout", "1s", "--duration"];
+        let alone = load(&server, "/hello.txt", &[&close[..], &["3s", "--clients", "16"]].concat());
+        let capacity = alone["requests_per_second"].as_f64().unwrap();
+        let (rate, duration) = ((5.0 * capacity).to_string(), format!("{seconds}s"));
+        let open = [&close[..], &[&duration, "--rate", &rate, "--arrivals", "poisson"]].concat();
+        let over = load(&server, "/hello.txt", &open);
+        server.stop();
+        let goodput = over["requests_per_second"].as_f64().unwrap();
+        assert!(goodput >= 0.8 * capacity, "{architecture}: {goodput}/s of {capacity}/s");
+        // A client's kernel repeats a SYN that was dropped after a second, and then the client connects once more in vain.
+        let slowest = over["response_time_seconds"]["p99"].as_f64().unwrap();
+        assert!(slowest <= 2.5, "{architecture}: the 99th percentile is {slowest} s");
+        eprintln!("{architecture}: {capacity:.0}/s alone; {goodput:.0}/s of {rate}/s, p99 {slowest:.2} s");
+    }
 }
 
 /// Five times as many requests as the upstream can answer: it goes on answering about as many, none of them late.
@@ -58,7 +99,7 @@ fn load(server: &Server, options: &[&str]) -> Value {
 fn five_times_the_capacity_is_answered_as_far_as_it_goes() {
     const SERVICE: Duration = Duration::from_millis(20);
     const WAIT_SECONDS_MAX: f64 = 2.0;
-    let seconds = std::env::var("OVERLOAD_SECONDS").map_or(SECONDS, |text| text.parse().expect("a number"));
+    let seconds = seconds();
     let upstream = Upstream::start(|peer| {
         while peer.head().is_some() {
             std::thread::sleep(SERVICE);
@@ -69,12 +110,12 @@ fn five_times_the_capacity_is_answered_as_far_as_it_goes() {
         let flags = ["--upstream-connections-max", "8", "--upstream-queue-timeout", "2s", "--workers", "1"];
         let flags = if architecture == "amped" { &flags[..4] } else { &flags };
         let server = proxy(architecture, &[upstream.address], flags);
-        let alone = load(&server, &["--clients", "16", "--duration", "3s"]);
+        let alone = load(&server, "/x", &["--clients", "16", "--duration", "3s"]);
         let capacity = alone["requests_per_second"].as_f64().unwrap();
         assert!(capacity > 50.0, "{architecture}: {alone}");
         let (rate, duration) = ((5.0 * capacity).to_string(), format!("{seconds}s"));
         let before = server.counters().value(Counter::Responses2xx);
-        let over = load(&server, &["--rate", &rate, "--arrivals", "poisson", "--duration", &duration]);
+        let over = load(&server, "/x", &["--rate", &rate, "--arrivals", "poisson", "--duration", &duration]);
         // The warm-up is overload, too.
         let answered = server.counters().value(Counter::Responses2xx) - before;
         let goodput = answered as f64 / (seconds + 1) as f64;

@@ -17,9 +17,8 @@ use super::{Architecture, Defaults};
 use crate::counters::Served;
 use crate::runtime::disk::HelperDisk;
 use crate::runtime::epoll::Loop;
-use crate::runtime::sockets::accept::BACKLOG;
 use crate::runtime::sockets::accept::Listener;
-use crate::runtime::sockets::options::{defer_accept, deferral};
+use crate::runtime::sockets::options::{backlog, defer_accept, deferral};
 use crate::site::Site;
 use crate::stop::Stop;
 
@@ -110,7 +109,7 @@ fn another_listener(first: &TcpListener) -> io::Result<TcpListener> {
     set_socket_reuseport(&socket, true)?;
     set_tcp_congestion(&socket, &tcp_congestion(first)?)?;
     bind(&socket, &address)?;
-    listen(&socket, BACKLOG)?;
+    listen(&socket, backlog(first)?)?;
     if let Some(timeout) = deferral(first) {
         defer_accept(&socket, timeout)?;
     }
@@ -125,11 +124,13 @@ mod tests {
     #[test]
     fn copies_share_a_port() {
         let first = TcpListener::bind("127.0.0.1:0").unwrap();
+        listen(&first, 7).unwrap();
         let address = first.local_addr().unwrap();
         let first = Listener { socket: first, transport: Transport::Plain };
         let shares = distribute(vec![first], 3).unwrap();
         assert!(shares.len() == 3 && shares.iter().all(|share| share.len() == 1));
         assert!(shares.iter().all(|share| share[0].socket.local_addr().unwrap() == address));
+        assert!(shares.iter().all(|share| backlog(&share[0].socket).unwrap() == 7));
         // A successor with fewer copies serves them all.
         let left = shares.into_iter().flatten().collect();
         let shares = distribute(left, 2).unwrap();

@@ -2,6 +2,7 @@
 //! another implementation, and by h2spec where installed.
 
 pub mod client;
+mod downgrade;
 mod dribbling;
 mod probe;
 

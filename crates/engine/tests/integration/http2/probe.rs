@@ -8,22 +8,22 @@ use sojourn_testing::fixture;
 
 use crate::engine::Server;
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
 const PRIORITY: u8 = 2;
 const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
+pub(super) const SETTINGS: u8 = 4;
 const PUSH_PROMISE: u8 = 5;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 
-const END_STREAM: u8 = 1;
+pub(super) const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(super) const END_HEADERS: u8 = 4;
 const WHOLE: u8 = END_STREAM | END_HEADERS;
 const PADDED: u8 = 8;
 const HAS_PRIORITY: u8 = 0x20;
@@ -41,7 +41,7 @@ const LAST: &[u8; 8] = b"the last";
 const BUT_ONE: &[u8; 8] = b"but one!";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Outcome {
+pub(super) enum Outcome {
     /// The connection continues, and these streams got these statuses.
     Answered(Vec<(u32, u16)>),
     /// This stream is reset with this code, and the connection continues.
@@ -50,7 +50,7 @@ enum Outcome {
 }
 use Outcome::{Answered, Connection, Stream};
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
     bytes.extend([kind, flags]);
     bytes.extend(stream.to_be_bytes());
@@ -69,7 +69,7 @@ fn field(name: &str, value: &str) -> Vec<u8> {
     bytes
 }
 
-fn fields(fields: &[(&str, &str)]) -> Vec<u8> {
+pub(super) fn fields(fields: &[(&str, &str)]) -> Vec<u8> {
     fields.iter().flat_map(|(name, value)| field(name, value)).collect()
 }
 
@@ -118,7 +118,7 @@ fn join(parts: &[Vec<u8>]) -> Vec<u8> {
     parts.concat()
 }
 
-fn answered(streams: &[u32]) -> Outcome {
+pub(super) fn answered(streams: &[u32]) -> Outcome {
     Answered(streams.iter().map(|stream| (*stream, 200)).collect())
 }
 
@@ -354,7 +354,7 @@ fn cases() -> Vec<(&'static str, Vec<u8>, Outcome)> {
 }
 
 /// Sends `bytes` and returns the outcome; without errors it waits for this many responses.
-fn outcome(stream: &mut TcpStream, bytes: &[u8], answers_expected: usize) -> Outcome {
+pub(super) fn outcome(stream: &mut TcpStream, bytes: &[u8], answers_expected: usize) -> Outcome {
     stream.write_all(&[bytes, &frame(PING, 0, 0, BUT_ONE)].concat()).unwrap();
     let (mut received, mut answers, mut reset, mut is_judged) = (Vec::new(), Vec::new(), None, false);
     let mut chunk = [0; 65536];
@@ -389,7 +389,7 @@ fn outcome(stream: &mut TcpStream, bytes: &[u8], answers_expected: usize) -> Out
     }
 }
 
-fn connect(server: &Server) -> TcpStream {
+pub(super) fn connect(server: &Server) -> TcpStream {
     with_deadline(TcpStream::connect(server.address).unwrap())
 }
 

@@ -1,7 +1,7 @@
-//! Socket options that rustix does not have: deferred accepting and TLS in the kernel.
+//! Socket options that rustix does not have: deferred accepting, the backlog, and TLS in the kernel.
 
 use std::io;
-use std::mem::size_of;
+use std::mem::{MaybeUninit, size_of};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
@@ -41,6 +41,29 @@ pub fn deferral(listener: impl AsFd) -> Option<Duration> {
         )
     };
     (outcome == 0 && seconds > 0).then(|| Duration::from_secs(seconds as u64))
+}
+
+/// The backlog of `listener`: how many connections may wait to be accepted.
+pub fn backlog(listener: impl AsFd) -> io::Result<i32> {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut size = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the value is written during the call, and has the given size.
+    let outcome = unsafe {
+        libc::getsockopt(
+            listener.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut size,
+        )
+    };
+    if outcome != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it consists of integers, and what the kernel did not write is zero.
+    let info = unsafe { info.assume_init() };
+    // Of a listening socket this field is its backlog (tcp_get_info in the kernel).
+    Ok(info.tcpi_sacked as i32)
 }
 
 /// Tests kernel TLS on a connection of its own; the error says what is missing.
