@@ -72,7 +72,7 @@ fn clients_that_give_up_do_not_keep_a_static_server_from_the_others() {
         return;
     }
     let seconds = seconds();
-    for architecture in ["amped", "uring"] {
+    let hold = |architecture: &str| {
         let root = fixture::site();
         let mut command = confine();
         command.args([ENGINE, "serve", root.path().to_str().unwrap(), "--architecture", architecture]);
@@ -91,7 +91,12 @@ fn clients_that_give_up_do_not_keep_a_static_server_from_the_others() {
         let slowest = over["response_time_seconds"]["p99"].as_f64().unwrap();
         assert!(slowest <= 2.5, "{architecture}: the 99th percentile is {slowest} s");
         eprintln!("{architecture}: {capacity:.0}/s alone; {goodput:.0}/s of {rate}/s, p99 {slowest:.2} s");
-    }
+    };
+    std::thread::scope(|scope| {
+        for architecture in ["amped", "uring"] {
+            scope.spawn(move || hold(architecture));
+        }
+    });
 }
 
 /// Five times as many requests as the upstream can answer: it goes on answering about as many, none of them late.
