@@ -14,7 +14,7 @@ from sojourn.calibration import load_runs
 from sojourn.loading import folder
 from test_commands import serving
 
-RATES = (100, 250, 400)
+RATES = (80, 160, 240)
 
 
 @pytest.fixture(scope="module")

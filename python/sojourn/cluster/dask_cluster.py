@@ -441,6 +441,8 @@ class Loader:
             WorkerLost: the worker is gone.
             CouldNotRun: the function failed.
         """
+        from distributed.comm.core import CommClosedError
+
         try:
             answers = self.client.run(function, *arguments, workers=[self.address], on_error="return")
         except (OSError, ValueError, KeyError, TimeoutError) as error:
@@ -450,7 +452,8 @@ class Loader:
             raise WorkerLost("it has left the cluster")
         if isinstance(answer, CouldNotRun):
             raise answer
-        if isinstance(answer, OSError) and not self.is_there():
+        # The scheduler learns a moment later than the call that the connection is closed.
+        if isinstance(answer, CommClosedError) or (isinstance(answer, OSError) and not self.is_there()):
             raise WorkerLost(_said(answer)) from answer
         if isinstance(answer, Exception):
             raise CouldNotRun(f"{self.name}: {_said(answer)}") from answer
