@@ -119,7 +119,7 @@ bench-applications: $(INSTALLED) peers
 	benchmarks/applications/peers
 	benchmarks/applications/bench --docs docs $(BENCH)
 
-## bench-scale: what a task on a cluster costs, what a second process gives to simulations and imports, two generators beside one; six minutes, alone on the machine, resumed by the same command; BENCH=--quick only tries
+## bench-scale: what a task on a cluster costs, what a second process gives to simulations and imports, two generators beside one; alone on the machine, resumed by the same command; BENCH=--quick only tries
 bench-scale: $(DEVELOPED)
 	benchmarks/scale/bench $(BENCH)
 

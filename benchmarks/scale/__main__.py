@@ -81,8 +81,8 @@ def _bench(
     """Measure what a task costs, what a second process gives, and whether two generators see what one sees.
 
     Both sides of a pair run in turn, and the least elapsed time of each counts, because other work only adds to it. The
-    machine should be quiet: a busy core halves what a second process can give. Six minutes. Each measurement is kept in
-    the output's folder when it ends; the same command goes on where it was interrupted.
+    machine should be quiet: a busy core halves what a second process can give. Each measurement is kept in the output's
+    folder when it ends; the same command goes on where it was interrupted.
 
     Example: benchmarks/scale/bench --repetitions 3
     """

@@ -29,15 +29,15 @@ def predict(
 ) -> tuple[Model | None, list[Step], Station | None]:
     """Fits the model to some steps and predicts them all; no model without a step below the knee."""
     unfitted, steps = steps, _hold_out(steps, knee)
+    below = [step for step in steps if not step.held_out and is_below(step, knee)]
+    overloaded = [step for step in steps if not step.held_out and not step.within_target]
+    if not below:
+        return None, list(unfitted), None
     usual = {
         step.offered_requests_per_second: step.own_cpu_for_model if quota is None else step.own_cpu_undisturbed
         for step in steps
     }
     sessions = with_speeds(sessions, mix.demands(demand_fit), usual)
-    below = [step for step in steps if not step.held_out and is_below(step, knee)]
-    overloaded = [step for step in steps if not step.held_out and not step.within_target]
-    if not below:
-        return None, list(unfitted), None
     closed = fit_station(mix, demand_fit, below, overloaded[0] if overloaded else None, seed, quota)
     if quota is None:
         station = fit_to_simulation(closed, sessions, below, seed)

@@ -9,11 +9,10 @@ Of steps that were measured, the very requests of each repetition are simulated,
 windows. What each core lost to others in a window is measured: the simulated server and generator stand still for as
 long, so that a backlog is there, too, which an interruption leaves to an undisturbed window. And how fast each core was
 is known from the CPU time that requests cost in a window: at 80 % utilisation a core that is a tenth slower doubles the
-time that requests wait. Near the knee the mean
-response time of one draw of sessions may be twice that of another: what both sides owe to the draw cancels, and the
-difference is known far better than either (correlated inspection; A. M. Law, Simulation Modeling and Analysis, 2015,
-5.6). Where they do not vary together, what the machine did decided and not the draw: then the simulation of any
-requests is compared.
+time that requests wait. Near the knee the mean response time of one draw of sessions may be twice that of another: what
+both sides owe to the draw cancels, and the difference is known far better than either (correlated inspection; A. M.
+Law, Simulation Modeling and Analysis, 2015, 5.6). Where they do not vary together, something else decided: then the
+simulation of any requests is compared.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ WARM_UP_FRACTION = 0.1
 SENDING_SHARE = 0.5
 """The share of sending in the generator's work on a request that does not depend on its size.
 
-On the loopback interface the sender does the receiver's work in the kernel, too, and wakes it. This share
-explains recorded runs of three servers better than 0.
+On the loopback interface the sender does the receiver's work in the kernel, too, and wakes it. This share explains
+recorded runs of three servers better than 0.
 """
 
 
@@ -74,17 +73,8 @@ def with_speeds(
         if step.sent is None or not step.sent.work or not usual:
             return step
         sent = step.sent
-        answered_at, _times, each = _native.simulate_step(
-            sessions.trace,
-            list(sent.rates),
-            sent.step_seconds,
-            sent.settle_seconds,
-            sessions.think_scale,
-            demands * (usual / float(demands.mean())),
-            1,
-            0.0,
-            sent.seed,
-        )
+        scaled = demands * (usual / float(demands.mean()))
+        answered_at, _times, each = _native.simulate_step(*_drawn(sessions, sent), scaled, 1, 0.0, sent.seed)
         speeds = []
         for work in sent.work:
             inside = each[(answered_at > work.begin) & (answered_at <= work.end)]
@@ -194,11 +184,7 @@ def _again(
     """Simulated mean and p95 of the same requests in the same windows; None without a response in them."""
     sent = measured.sent
     answered_at, times, _demands = _native.simulate_step(
-        sessions.trace,
-        list(sent.rates),
-        sent.step_seconds,
-        sent.settle_seconds,
-        sessions.think_scale,
+        *_drawn(sessions, sent),
         demands,
         station.r,
         station.mean_delays.latency_seconds,
@@ -214,6 +200,11 @@ def _again(
     # A time inside a window has an odd number of edges before it, because windows do not overlap.
     inside = times[np.searchsorted(np.ravel(sent.windows), answered_at) % 2 == 1]
     return (float(inside.mean()), float(np.quantile(inside, 0.95))) if len(inside) else None
+
+
+def _drawn(sessions: Sessions, sent: Sent) -> tuple[_native.Trace, list[float], float, float, float]:
+    """What `_native.simulate_step` draws the requests of a step from, together with their seed."""
+    return sessions.trace, list(sent.rates), sent.step_seconds, sent.settle_seconds, sessions.think_scale
 
 
 def _client(station: Station, demands: NDArray[np.float64]) -> tuple[float, float]:

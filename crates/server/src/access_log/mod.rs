@@ -99,9 +99,9 @@ impl AccessLog {
         self.owner.shared.file.lock().unwrap_or_else(PoisonError::into_inner).chown_to(user, group)
     }
 
-    /// The same file for a process that may block, as one does that serves a single connection: it writes its lines itself, when [told
-    /// to](AccessLog::write_out) or when many have gathered. Each write consists of whole lines, so processes can share
-    /// the file.
+    /// The same file for a process that may block, as one does that serves a single connection: it writes its lines
+    /// itself, when [told to](AccessLog::write_out) or when many have gathered. Each write consists of whole lines, so
+    /// processes can share the file.
     pub fn writing_in_caller(&self) -> AccessLog {
         let writer = Writer::Caller { written: Instant::now() };
         AccessLog::with(Arc::clone(&self.owner.shared.file), Arc::clone(&self.format), writer)
