@@ -55,6 +55,8 @@ class _Root:
     title: str
     where: str
     kind: type
+    without: tuple[str, ...] = ()
+    """Keys that are not printed."""
 
 
 ROOTS = (
@@ -76,7 +78,7 @@ ROOTS = (
     _Root("sojourn predict", "Printed by `sojourn predict`.", Predicted),
     _Root("sojourn simulate", "Printed by `sojourn simulate`.", Simulation),
     _Root("sojourn plan", "Printed by `sojourn plan`; `plan.json` in the run's folder.", Plan),
-    _Root("sojourn fit", "Printed by `sojourn fit`, with the system file as text in `system_file`.", Fit),
+    _Root("sojourn fit", "Printed by `sojourn fit`, with the system file as text in `system_file`.", Fit, ("system",)),
     _Root("sojourn probe", "Printed by `sojourn probe`.", ProbeSummary),
     _Root("sojourn memory", "Printed by `sojourn memory`.", MemoryRecord),
     _Root("sojourn link", "Written by `sojourn link --report FILE`.", LinkReport),
@@ -89,7 +91,7 @@ def page() -> str:
     names = _Names()
     for root in ROOTS:
         names.give(root.kind, root.title)
-    roots = [_section(f"## {root.title}", root.where, root.kind, names) for root in ROOTS]
+    roots = [_section(f"## {root.title}", root.where, root.kind, names, root.without) for root in ROOTS]
     parts: list[str] = []
     # Each section may name further parts.
     while (kind := names.next_part()) is not None:
@@ -127,10 +129,10 @@ class _Names:
         return self._open.pop(0) if self._open else None
 
 
-def _section(heading: str, said: str, kind: type, names: _Names) -> str:
+def _section(heading: str, said: str, kind: type, names: _Names, without: Sequence[str] = ()) -> str:
     rows = [
         f"| `{key}` | {_type(hint, names)} | {_cell(meaning or _of_parts(hint))} |"
-        for key, hint, meaning in _keys(kind)
+        for key, hint, meaning in _keys(kind) if key not in without
     ]
     return "\n".join(
         [heading, "", *([said, ""] if said else []), "| Key | Value | Meaning |", "|---|---|---|", *rows, ""]
