@@ -132,7 +132,8 @@ class _Names:
 def _section(heading: str, said: str, kind: type, names: _Names, without: Sequence[str] = ()) -> str:
     rows = [
         f"| `{key}` | {_type(hint, names)} | {_cell(meaning or _of_parts(hint))} |"
-        for key, hint, meaning in _keys(kind) if key not in without
+        for key, hint, meaning in _keys(kind)
+        if key not in without
     ]
     return "\n".join(
         [heading, "", *([said, ""] if said else []), "| Key | Value | Meaning |", "|---|---|---|", *rows, ""]

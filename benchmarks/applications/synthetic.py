@@ -13,8 +13,9 @@ from typing import cast
 import numpy as np
 
 from sojourn.applications import demands
-from sojourn.applications.climb import Climb, idle_use
+from sojourn.applications.climb import CLIMB_FRACTIONS, Climb, idle_use
 from sojourn.applications.request import EFFORTS
+from sojourn.applications.schedule import Schedule
 from sojourn.applications.summary import StepFigures, TierDescription
 from sojourn.applications.traffic import EndpointStep, Step, Traffic
 from sojourn.assessment.choices import EffortName
@@ -76,7 +77,8 @@ class MadeUp:
             effort=EFFORTS[effort],
             errors_max=0.05,
             rate_max=0.94 * self.knee,
-            told=lambda _: None,
+            told=lambda said, share, left_seconds: None,
+            schedule=Schedule.of(EFFORTS[effort], len(self.shares), len(CLIMB_FRACTIONS)),
         )
         knee, _ = climb.explore()
         climb.climb(knee)

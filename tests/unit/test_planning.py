@@ -319,7 +319,7 @@ def test_an_impossible_target_says_what_remains() -> None:
     shares = [share for share, _ in told]
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0, pytest.approx(1))
-    assert {"largest traffic", "cheapest mix", "sweep of all traffic"} <= {what for _, what in told}
+    assert {"largest traffic", "cheapest mix", "sweep of traffic"} <= {what for _, what in told}
     assert not found.reachable
     assert found.floor_seconds == pytest.approx(0.195, rel=0.01)
     assert found.floor_because == "backbone"

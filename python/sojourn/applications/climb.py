@@ -17,12 +17,14 @@ from sojourn import engine
 from sojourn.applications.diagnosis import unhindered_seconds
 from sojourn.applications.failures import cure, in_words
 from sojourn.applications.request import Effort
+from sojourn.applications.schedule import Schedule
 from sojourn.applications.summary import EndpointFigures, IdleUse, StepFigures, TierDescription
 from sojourn.applications.traffic import EndpointStep, Step, Traffic
 from sojourn.engine.progress import ProgressLine
 from sojourn.failure import CouldNotRun
 from sojourn.loading.confidence import student_t
 from sojourn.results.records import Interval
+from sojourn.text import format
 from sojourn.tiers.watch import SystemUse, TierUse, Watch
 
 IDLE_LENGTH = 2.0
@@ -80,7 +82,11 @@ class Climb:
     effort: Effort
     errors_max: float
     rate_max: float | None
-    told: Callable[[str], None]
+    told: Callable[[str, float | None, float | None], None]
+    """Called with what comes next and what was found so far, the share of the stage that is done, and the seconds that
+    all the rest will take.
+    """
+    schedule: Schedule
     progress: engine.Progress | None = None
     """Receives a line of progress per second, with the usage of each tier."""
     steps: list[tuple[Step, StepFigures]] = field(default_factory=list)
@@ -92,7 +98,7 @@ class Climb:
     def idle(self) -> dict[str, IdleUse]:
         """Watches the tiers without a load: what they use then is no request's."""
         self._require_tiers()
-        self.told("no load")
+        self.told("no load", None, self.schedule.left_seconds())
         self._cool()
         begin, seconds = time.time(), IDLE_LENGTH * self.effort.step_seconds
         time.sleep(seconds)
@@ -101,7 +107,12 @@ class Climb:
 
     def explore(self, first: float | None = None) -> tuple[float, str]:
         """Raises the load until a step fails; returns a first estimate of the knee (requests/s) and the reason."""
-        rate, passed = first or self._lowest(), 0.0
+        found = self._explore(first or self._lowest())
+        self.schedule.ended("explore")
+        return found
+
+    def _explore(self, rate: float) -> tuple[float, str]:
+        passed = 0.0
         while True:
             limited = self.rate_max is not None and rate >= self.rate_max
             rate = min(rate, self.rate_max) if self.rate_max is not None else rate
@@ -131,6 +142,7 @@ class Climb:
                     self._require_recovery(knee)
                 if failures == 2:
                     break
+        self.schedule.ended("climb")
 
     def users_at(self, rate: float) -> float:
         """How many users make the log's mix at this rate if they wait for nobody (interactive response time law)."""
@@ -212,7 +224,9 @@ class Climb:
 
     def _step(self, kind: str, rates: Mapping[str, float], seconds: float | None = None) -> tuple[Step, StepFigures]:
         self._require_tiers()
-        self.told(f"{kind}: {sum(rates.values()):,.1f} requests/s")
+        asked = f"{kind}: {sum(rates.values()):,.1f} requests/s"
+        self.told(f"{asked}{self._found()}", self.schedule.share(kind), self.schedule.left_seconds())
+        began = time.monotonic()
         lengths = self._lengths(seconds or self.effort.step_seconds)
         step = self.traffic.step(rates, *lengths, self._unhindered(), in_sessions=kind != "mix", progress=self._shown)
         figures = described(kind, step, self.watch.used(step.begin, step.end))
@@ -222,7 +236,21 @@ class Climb:
             raise Stopped("interrupted")
         if figures.failed_because is not None:
             self._cool()
+        self.schedule.did(kind, time.monotonic() - began)
         return step, figures
+
+    def _found(self) -> str:
+        """The highest load of the log's mix that was sustained so far, in words."""
+        passed = [figures for _, figures in log_mix(self.steps) if figures.failed_because is None]
+        if not passed:
+            return ""
+        best = max(passed, key=lambda each: each.requests_per_second)
+        used = {name: each.cpu_cores for name, each in best.tiers.items() if each.cpu_cores is not None}
+        busiest = max(used, key=lambda name: used[name]) if used else None
+        p95 = best.response_time_p95_seconds
+        said = f"; so far {best.requests_per_second:,.4g}"
+        said += "" if p95 is None else f" with a p95 of {format.seconds(p95)}"
+        return said if busiest is None else f"{said}, {busiest} {used[busiest]:.2f} cores"
 
     @property
     def _shown(self) -> engine.Progress | None:

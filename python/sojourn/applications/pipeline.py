@@ -10,10 +10,11 @@ from sojourn import __version__, interrupts
 from sojourn.applications import baseline, load_definition, objectives, verdicts
 from sojourn.applications.answer import conclude
 from sojourn.applications.changes import Starting
-from sojourn.applications.climb import Climb, Stopped, idle_in_words, log_mix, shares
+from sojourn.applications.climb import CLIMB_FRACTIONS, Climb, Stopped, idle_in_words, log_mix, shares
 from sojourn.applications.knee import locate
 from sojourn.applications.objectives import Objective, Tried
 from sojourn.applications.request import ApplicationRequest
+from sojourn.applications.schedule import Schedule
 from sojourn.applications.summary import (
     SUMMARY,
     ApplicationSummary,
@@ -31,6 +32,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.machine import cores
 from sojourn.results.records import Interval
 from sojourn.results.run_folder import RunFolder
+from sojourn.text import format
 from sojourn.tiers.watch import Watch
 
 COVERED_MIN = 0.5
@@ -136,10 +138,13 @@ class _Assessment:
                 effort=request.effort,
                 errors_max=request.errors_max,
                 rate_max=request.rate_max,
-                told=lambda said: self.stages.update(0, None, said),
+                told=self._tell,
+                schedule=Schedule.of(request.effort, len(self.load.shares), len(CLIMB_FRACTIONS)),
                 progress=self.stages.line if self.stages.shows_lines else None,
                 steps=self.steps,
             )
+            left = climb.schedule.left_seconds()
+            self.stages.say(f"the measurement takes about {format.about(left or 0.0)}, longer if the target is slow")
             self.stages.begin("no load")
             idle = climb.idle()
             self.summary.tiers = [each.model_copy(update={"idle": idle.get(each.name)}) for each in self.summary.tiers]
@@ -150,6 +155,9 @@ class _Assessment:
         if self.planned:
             self._verify(climb)
         self.summary.complete = True
+
+    def _tell(self, said: str, share: float | None, left_seconds: float | None) -> None:
+        self.stages.update(share or 0.0, None if share is None else 1.0, said, left_seconds)
 
     def _climb(self, climb: Climb) -> None:
         self.stages.begin("rising load")
