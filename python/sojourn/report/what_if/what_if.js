@@ -266,6 +266,7 @@ ${given.classes.length > 1 ? `<label>Class <select id="what-if-of">${option("", 
 <div class="plots"><figure id="what-if-times"></figure><figure id="what-if-load"></figure></div>
 <div class="scrolls" tabindex="0" role="region" aria-label="figures"><table id="what-if-table" class="grid"></table></div>
 <p class="note" id="what-if-note"></p>`;
+  findInputs();
 }
 const $ = (name) => document.getElementById(`what-if-${name}`);
 
@@ -285,17 +286,26 @@ function slider(control) {
 }
 const factorOf = (control) => (control.kind === "fraction" ? 100 : 1);
 
+// The inputs of each control, and the value that they show. A large system has hundreds of controls: looking them all up
+// in the document, or writing what they show already, would take longer than to solve it.
+const inputs = new Map();
+function findInputs() {
+  const found = (kind) => new Map([...root.querySelectorAll(`[data-${kind}]`)].map((each) => [each.dataset[kind], each]));
+  const [sliders, values, prices] = ["slider", "value", "price"].map(found);
+  for (const { path } of given.controls) inputs.set(path, { slider: sliders.get(path), input: values.get(path), price: prices.get(path), shown: null });
+}
+
 // Puts the state into the inputs, but for the one that is being typed in.
 function show() {
   for (const control of given.controls) {
-    const now = value(control.path);
-    const slider = root.querySelector(`[data-slider="${CSS.escape(control.path)}"]`);
-    if (document.activeElement !== slider) slider.value = sliderOf(control, now);
-    slider.setAttribute("aria-valuetext", shown(control, now));
-    const input = root.querySelector(`[data-value="${CSS.escape(control.path)}"]`);
-    if (document.activeElement !== input) input.value = Number((now * factorOf(control)).toPrecision(6));
-    input.closest(".control").classList.toggle("changed", now !== control.present);
-    const price = root.querySelector(`[data-price="${CSS.escape(control.path)}"]`);
+    const now = value(control.path), entry = inputs.get(control.path), { slider, input, price } = entry;
+    if (entry.shown !== now) {
+      if (document.activeElement !== slider) slider.value = sliderOf(control, now);
+      slider.setAttribute("aria-valuetext", shown(control, now));
+      if (document.activeElement !== input) input.value = Number((now * factorOf(control)).toPrecision(6));
+      input.closest(".control").classList.toggle("changed", now !== control.present);
+      entry.shown = document.activeElement === input ? null : now;
+    }
     if (price && document.activeElement !== price) price.value = state.prices.get(control.path) ?? "";
   }
   $("against").value = state.against;
