@@ -207,7 +207,8 @@ def figures(browser: Page, which: str = "times") -> dict[str, float]:
 
 
 IN_PAGE = """(async () => {
-  const packed = Uint8Array.from(atob(document.getElementById("what-if-wasm").textContent.trim()), (each) => each.charCodeAt(0));
+  const encoded = document.getElementById("what-if-wasm").textContent.trim();
+  const packed = Uint8Array.from(atob(encoded), (each) => each.charCodeAt(0));
   const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const loaded = await Models.load(new Uint8Array(await new Response(unpacked).arrayBuffer()));
   return JSON.stringify(REQUESTS.map((request) => loaded.ask(request)));
