@@ -18,7 +18,7 @@ from sojourn.applications.diagnosis import unhindered_seconds
 from sojourn.applications.failures import cure, in_words
 from sojourn.applications.request import Effort
 from sojourn.applications.schedule import Schedule
-from sojourn.applications.summary import EndpointFigures, IdleUse, StepFigures, TierDescription
+from sojourn.applications.summary import CLIMB, EndpointFigures, IdleUse, StepFigures, TierDescription
 from sojourn.applications.traffic import EndpointStep, Step, Traffic
 from sojourn.engine.progress import ProgressLine
 from sojourn.failure import CouldNotRun
@@ -36,6 +36,8 @@ FIRST_RATE = 2.0
 GROWTH = 1.8
 CLIMB_FRACTIONS = (0.35, 0.55, 0.7, 0.8, 0.88, 0.96, 1.06)
 """Loads of the climb's steps, as fractions of the first estimate of the knee."""
+BEYOND_GROWTH, BEYOND_MAX = 1.15, 8
+"""If all of them pass, the estimate was too low, as beside other work that has ended: so much more at a time, so often."""
 OVERLOAD_FRACTION = 1.35
 OVERLOAD_LENGTH = 2.0
 """The overload step is longer by this factor, because it identifies the bottleneck."""
@@ -133,10 +135,14 @@ class Climb:
 
     def climb(self, knee: float) -> None:
         """Measures the log's mix around the knee."""
+        beyond = [CLIMB_FRACTIONS[-1] * BEYOND_GROWTH**step for step in range(1, BEYOND_MAX + 1)]
         for _ in range(self.effort.climbs):
             failures, self.latest = 0, None
-            for fraction in CLIMB_FRACTIONS:
-                _, figures = self._step("climb", self._log_mix(self._allowed(knee * fraction)))
+            for fraction in (*CLIMB_FRACTIONS, *beyond):
+                rate = self._allowed(knee * fraction)
+                if fraction > CLIMB_FRACTIONS[-1] and (failures or rate < knee * fraction):
+                    break
+                _, figures = self._step(CLIMB, self._log_mix(rate))
                 failures += figures.failed_because is not None
                 if figures.failed_because is not None and fraction == CLIMB_FRACTIONS[0]:
                     self._require_recovery(knee)
@@ -365,6 +371,7 @@ def described(kind: str, step: Step, used: SystemUse) -> StepFigures:
                 requests=each.requests,
                 abandoned=each.abandoned,
                 first_failure=each.first_failure,
+                due_seconds=[round(due, 4) for due in each.due_seconds] if kind == CLIMB else [],
             )
             for each in step.endpoints
         ],

@@ -71,6 +71,8 @@ class EndpointStep:
     abandoned: int = 0
     """Never sent, because a request before them in their iteration had failed."""
     first_failure: str | None = None
+    due_seconds: Sequence[float] = ()
+    """When its requests were due, from the begin of the measured time, negative before; empty where it is not known."""
 
 
 @dataclass(frozen=True)
@@ -315,6 +317,7 @@ class Traffic:
             "--seed",
             str(self.seed),
             "--embed",
+            "--each-request",
             "--format",
             "json",
             "--start-on-stdin",
@@ -336,8 +339,11 @@ class Traffic:
                 offered[name] += visits * each
         # Answers due before the step and complete in it stand for those due in it and complete behind it.
         completed = (record.requests_per_second or 0.0) / record.requests if record.requests else 0.0
+        due = _due(record)
         figures = [
-            _figures(each, offered[each.name], completed, result) for each in record.by_name if offered[each.name] > 0
+            _figures(each, offered[each.name], completed, result, due.get(each.name, ()))
+            for each in record.by_name
+            if offered[each.name] > 0
         ]
         return Step(
             *span,
@@ -358,7 +364,19 @@ def _mapping(value: JsonValue) -> dict[str, JsonValue]:
     return value if isinstance(value, dict) else {}
 
 
-def _figures(found: NamedFigures, offered: float, completed: float, result: LoadResult) -> EndpointStep:
+def _due(record: RequestsRecord) -> dict[str, list[float]]:
+    """When each name's requests were due, in seconds from the begin of the measured time."""
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    if record.each_request is not None and record.steps:
+        begin = record.steps[0].start_seconds
+        for place, due in zip(record.each_request.name, record.each_request.due_seconds, strict=True):
+            found[record.by_name[place].name].append(due - begin)
+    return {name: sorted(times) for name, times in found.items()}
+
+
+def _figures(
+    found: NamedFigures, offered: float, completed: float, result: LoadResult, due: Sequence[float]
+) -> EndpointStep:
     times = found.response_time_seconds
     return EndpointStep(
         name=found.name,
@@ -375,6 +393,7 @@ def _figures(found: NamedFigures, offered: float, completed: float, result: Load
         histogram=result.latencies.get(named.tag(named.TAGS[0], found.name)),
         failed_by=found.errors_by_cause,
         first_failure=found.first_failure,
+        due_seconds=due,
     )
 
 
