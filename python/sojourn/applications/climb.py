@@ -7,6 +7,7 @@ finish its queued requests.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +38,7 @@ GROWTH = 1.8
 CLIMB_FRACTIONS = (0.35, 0.55, 0.7, 0.8, 0.88, 0.96, 1.06)
 """Loads of the climb's steps, as fractions of the first estimate of the knee."""
 BEYOND_GROWTH, BEYOND_MAX = 1.15, 8
-"""If all of them pass, the estimate was too low, as beside other work that has ended: so much more at a time, so often."""
+"""If all of them pass, the estimate was too low, as beside other work that has ended: so much more a step, so often."""
 OVERLOAD_FRACTION = 1.35
 OVERLOAD_LENGTH = 2.0
 """The overload step is longer by this factor, because it identifies the bottleneck."""
@@ -52,6 +53,8 @@ same climb, or of the fastest: the longer the queue, the longer it takes until i
 LENGTH_MAX = 2.5
 """The longest step, in multiples of the effort's step."""
 SHORTFALL_MAX = 0.07
+FAILURES_CHANCE = 0.01
+"""Failures are too many if so many came by chance less often than this."""
 SLOW_FACTOR = 15.0
 """A mean response time above this multiple of the first step's counts as disproportionate: the queue grows during the
 step.
@@ -280,7 +283,7 @@ class Climb:
         return max(seconds, min(longest, STEP_RESPONSES * response)), settle
 
     def _beyond(self, step: Step) -> str | None:
-        if step.failed_fraction > self.errors_max:
+        if step.failed_fraction > self.errors_max and not is_by_chance(step, self.errors_max):
             causes = in_words(step.failed_by)
             named = f" ({causes})" if causes else ""
             return f"{step.failed_fraction:.1%} of the requests failed or were not answered{named}"
@@ -313,6 +316,19 @@ class Climb:
             if busy < 0.1 and working < 0.5:
                 return
             time.sleep(COOL_SECONDS / 2)
+
+
+def is_by_chance(step: Step, fraction: float) -> bool:
+    """True if so many failures, or more, are no surprise where this fraction fails: one of six requests says little.
+
+    Failures are taken as independent, by Poisson's law.
+    """
+    due = sum(each.requests for each in step.endpoints)
+    failed, mean = round(step.failed_fraction * due), fraction * due
+    if mean <= 0:
+        return False
+    fewer = math.fsum(math.exp(count * math.log(mean) - mean - math.lgamma(count + 1)) for count in range(failed))
+    return 1 - fewer > FAILURES_CHANCE
 
 
 def _counters(used: TierUse) -> dict[str, float]:
