@@ -341,7 +341,10 @@ impl GeneratorOptions {
         let mut output = io::stdout().lock();
         match self.format {
             Format::Json => {
-                serde_json::to_writer(&mut output, &Printed { result: &result, embedded, each_request: outcome.requests() })?;
+                serde_json::to_writer(
+                    &mut output,
+                    &Printed { result: &result, embedded, each_request: outcome.requests() },
+                )?;
                 writeln!(output)?;
             }
             Format::Text => write_text(&mut output, &result)?,

@@ -101,7 +101,11 @@ impl<'a> Run<'a> {
             system,
             shape,
             traces: system.classes.iter().map(trace_of).collect(),
-            origin: traces.iter().filter_map(|trace| trace.times.first()).copied().fold(f64::INFINITY, f64::min),
+            origin: traces
+                .iter()
+                .filter_map(|trace| trace.times.first())
+                .copied()
+                .fold(f64::INFINITY, f64::min),
             taken: vec![0; classes],
             traced_left: traces.iter().map(|trace| trace.times.len()).sum(),
             streams: streams.collect(),
