@@ -36,7 +36,7 @@ pub use clock::Clock;
 pub use counters::scoreboard::{Permit, SLOTS_MAX, Scoreboard, network};
 pub use counters::{Counter, CounterKind, Served};
 pub use hosts::{Host, HostError, Hosts, Pages, UnknownHosts};
-pub use limits::{DRAIN_UNLIMITED, Limits, UpstreamLimits};
+pub use limits::{ACCEPT_WAIT_MAX, DRAIN_UNLIMITED, Limits, UpstreamLimits};
 pub use runtime::blocking::serve_one;
 pub use runtime::sockets::accept::{Accepted, Acceptor, Arrival, BACKLOG, address, shed_with};
 pub use runtime::sockets::accept::{LISTENERS_MAX, Listener};

@@ -11,6 +11,9 @@ use crate::watermark::Watermark;
 /// Practically unlimited: clients are still bound by their other timeouts.
 pub const DRAIN_UNLIMITED: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
+/// How long connections may wait to be accepted.
+pub const ACCEPT_WAIT_MAX: Duration = Duration::from_millis(250);
+
 /// Watermarks of open connections, in percent of [`Limits::connections_max`].
 const CONNECTIONS_HIGH_PERCENT: usize = 90;
 const CONNECTIONS_LOW_PERCENT: usize = 80;
@@ -25,6 +28,9 @@ pub struct Limits {
     pub connections_max: usize,
     /// The most open connections from one address (IPv6: one /64 network); more are answered 503.
     pub connections_per_address: Option<u32>,
+    /// How long connections may wait to be accepted by an event loop; the queue is shortened while they wait longer, unless
+    /// this is zero.
+    pub accept_wait: Duration,
     /// Bytes of memory that each process may use; load is shed before.
     pub memory_limit: u64,
     /// After this many requests a connection is closed.
@@ -57,6 +63,7 @@ impl Default for Limits {
         Limits {
             connections_max: 200_000,
             connections_per_address: None,
+            accept_wait: ACCEPT_WAIT_MAX,
             memory_limit: u64::MAX,
             requests_per_connection: None,
             idle: Duration::from_secs(60),

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::Pid;
-use rustls::server::ServerConnection;
 use sojourn_content::{Budgets, HelperKind, Origin, OriginCounts, Residency};
 
 use crate::access_log::AccessLog;
@@ -18,7 +17,7 @@ use crate::handler::static_files::StaticSite;
 use crate::handler::{Content, Setup};
 use crate::hosts::Hosts;
 use crate::limits::Limits;
-use crate::tls::Tls;
+use crate::tls::{NewSession, Tls};
 
 /// Everything an architecture needs to serve. Clones share the log and the scoreboard.
 #[derive(Clone)]
@@ -89,7 +88,7 @@ impl Site {
     ///
     /// # Panics
     /// If it does and the site has no certificates.
-    pub fn tls_session(&self, transport: Transport) -> Option<ServerConnection> {
+    pub fn tls_session(&self, transport: Transport) -> Option<NewSession> {
         match transport {
             Transport::Plain => None,
             Transport::Tls => {

@@ -86,7 +86,7 @@ impl Options {
     /// The needs of the server once it has started.
     fn needs(&self) -> Needs {
         let append = directory_of(self.access_log.as_deref()).into_iter().collect();
-        Needs { read: vec![self.root.clone()], append, ..Needs::default() }
+        Needs { read: vec![self.root.clone()], append, datagrams: true, ..Needs::default() }
     }
 }
 

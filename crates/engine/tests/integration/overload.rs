@@ -58,7 +58,7 @@ fn seconds() -> u64 {
 }
 
 /// A static server gets five times as many new clients as it can answer, and they give up after a second. It answers as
-/// many as without overload, because none waits that long to be accepted: `--backlog` is less than it answers in a second.
+/// many as without overload, because none waits that long to be accepted.
 #[test]
 fn clients_that_give_up_do_not_keep_a_static_server_from_the_others() {
     // A small share of a processor, so that a load of five times that much leaves the machine its rest.
@@ -76,7 +76,7 @@ fn clients_that_give_up_do_not_keep_a_static_server_from_the_others() {
         let root = fixture::site();
         let mut command = confine();
         command.args([ENGINE, "serve", root.path().to_str().unwrap(), "--architecture", architecture]);
-        command.args(["--listen", "127.0.0.1:0", "--backlog", "64"]);
+        command.args(["--listen", "127.0.0.1:0"]);
         let server = Server::run(&mut command);
         let close = ["--connection", "close", "--timeout", "1s", "--duration"];
         let alone = load(&server, "/hello.txt", &[&close[..], &["3s", "--clients", "16"]].concat());
@@ -84,7 +84,8 @@ fn clients_that_give_up_do_not_keep_a_static_server_from_the_others() {
         let (rate, duration) = ((5.0 * capacity).to_string(), format!("{seconds}s"));
         let open = [&close[..], &[&duration, "--rate", &rate, "--arrivals", "poisson"]].concat();
         let over = load(&server, "/hello.txt", &open);
-        server.stop();
+        let shortened = server.stop().value(Counter::LimitAcceptWait);
+        assert!(shortened > 0, "{architecture}: the accept queue was never shortened");
         let goodput = over["requests_per_second"].as_f64().unwrap();
         assert!(goodput >= 0.8 * capacity, "{architecture}: {goodput}/s of {capacity}/s");
         // A client's kernel repeats a SYN that was dropped after a second, and then the client connects once more in vain.

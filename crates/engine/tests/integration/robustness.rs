@@ -127,6 +127,22 @@ fn a_client_that_has_said_all_still_gets_its_answer() {
     });
 }
 
+/// What is wrong is wrong, whether the rest comes or not.
+#[test]
+fn a_head_that_breaks_off_is_refused_and_not_passed_over_in_silence() {
+    over_all(&[], |server, _| {
+        for head in
+            ["GET /hello.txt HTTP/1.0\r\nHost: a b\r\n", "GET /hello.txt HTTP/1.1\r\nHost: h\r\n", "GET /hel"]
+        {
+            let mut client = server.connect();
+            client.send(head.as_bytes());
+            client.end();
+            let answer = String::from_utf8(client.rest()).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 400 "), "{head:?}: {answer}");
+        }
+    });
+}
+
 #[test]
 fn a_slow_reader_gets_everything() {
     over_all(&[], |server, _| {

@@ -56,6 +56,33 @@ fn body(client: &mut engine::tls::Client) -> Vec<u8> {
     client.take(length.parse().unwrap())
 }
 
+/// AES-128 is the server's choice, unless the client prefers ChaCha20 or has something else alone.
+#[test]
+fn the_cheapest_suite_is_chosen_unless_the_client_prefers_chacha20() {
+    use rustls::CipherSuite as Suite;
+    let identity = Identity::new();
+    let root = fixture::site();
+    let server = Server::start("amped", root.path(), &identity.flags());
+    for (version, offered, expected) in [
+        (1, &["AES_256", "CHACHA20", "AES_128"][..], Suite::TLS13_AES_128_GCM_SHA256),
+        (1, &["CHACHA20", "AES_256", "AES_128"], Suite::TLS13_CHACHA20_POLY1305_SHA256),
+        (1, &["AES_256", "CHACHA20"], Suite::TLS13_AES_256_GCM_SHA384),
+        (0, &["AES_256", "CHACHA20", "AES_128"], Suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
+        (0, &["CHACHA20", "AES_128"], Suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256),
+    ] {
+        let config = Arc::new(identity.trusted_with(VERSIONS[version], offered));
+        for kind in [HandshakeKind::Full, HandshakeKind::Resumed] {
+            let mut client = connect(server.another_address(0), &config);
+            client.send(b"GET /hello.txt HTTP/1.0\r\n\r\n");
+            assert!(client.rest().ends_with(b"hello"));
+            let session = &client.stream.conn;
+            let suite = session.negotiated_cipher_suite().unwrap().suite();
+            assert_eq!((suite, session.handshake_kind()), (expected, Some(kind)), "{offered:?}");
+        }
+    }
+    server.stop();
+}
+
 #[test]
 fn sessions_are_resumed_whichever_process_serves() {
     let identity = Identity::new();

@@ -42,7 +42,6 @@ use crate::{
     },
     statistics::{
         intervals::Intervals,
-        named_requests::NamedRequests,
         observer::{Observer, keeps_windows},
         outcome::{Outcome, Stopped},
         recorder::Recorder,
@@ -205,7 +204,6 @@ impl<'a> Run<'a> {
                 steps,
                 has_progress || plan.observe.timeline,
                 keeps_windows(&plan.observe),
-                plan.observe.requests.then(|| NamedRequests::new(origin)),
             ),
             measurement: Measurement {
                 observer: Observer::new(&plan.observe, plan.waiting, steps, origin, started_at),

@@ -22,7 +22,8 @@ use sojourn_measure::{Nanos, clock, process::thread_core_wait};
 use sojourn_media::rtsp::SessionId;
 use sojourn_server::connection::Transport;
 use sojourn_server::{
-    Acceptor, AccessLog, Clients, Clock, Limits, Listener, Scoreboard, Stop, listening_is_complete,
+    ACCEPT_WAIT_MAX, Acceptor, AccessLog, Clients, Clock, Limits, Listener, Scoreboard, Stop,
+    listening_is_complete,
 };
 
 use crate::admission::{Admission, NewConnections};
@@ -136,8 +137,8 @@ impl<'a> Server<'a> {
             let pair = Ports::bind(address, site.settings.rtp_port)?;
             watch(pair.rtcp(), REPORTS + number)?;
             ports.push(pair);
-            let acceptor =
-                Acceptor::new(Listener { socket, transport: Transport::Plain })?.with_shed_response(SHED);
+            let listener = Listener { socket, transport: Transport::Plain };
+            let acceptor = Acceptor::new(listener, ACCEPT_WAIT_MAX)?.with_shed_response(SHED);
             watch(acceptor.fd(), LISTENERS + number)?;
             acceptors.push(acceptor);
         }

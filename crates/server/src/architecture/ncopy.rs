@@ -18,7 +18,7 @@ use crate::counters::Served;
 use crate::runtime::disk::HelperDisk;
 use crate::runtime::epoll::Loop;
 use crate::runtime::sockets::accept::Listener;
-use crate::runtime::sockets::options::{backlog, defer_accept, deferral};
+use crate::runtime::sockets::options::{defer_accept, deferral, queue_length};
 use crate::site::Site;
 use crate::stop::Stop;
 
@@ -109,7 +109,7 @@ fn another_listener(first: &TcpListener) -> io::Result<TcpListener> {
     set_socket_reuseport(&socket, true)?;
     set_tcp_congestion(&socket, &tcp_congestion(first)?)?;
     bind(&socket, &address)?;
-    listen(&socket, backlog(first)?)?;
+    listen(&socket, queue_length(first)?.limit as i32)?;
     if let Some(timeout) = deferral(first) {
         defer_accept(&socket, timeout)?;
     }
@@ -130,7 +130,7 @@ mod tests {
         let shares = distribute(vec![first], 3).unwrap();
         assert!(shares.len() == 3 && shares.iter().all(|share| share.len() == 1));
         assert!(shares.iter().all(|share| share[0].socket.local_addr().unwrap() == address));
-        assert!(shares.iter().all(|share| backlog(&share[0].socket).unwrap() == 7));
+        assert!(shares.iter().all(|share| queue_length(&share[0].socket).unwrap().limit == 7));
         // A successor with fewer copies serves them all.
         let left = shares.into_iter().flatten().collect();
         let shares = distribute(left, 2).unwrap();

@@ -11,7 +11,6 @@ use std::net::IpAddr;
 use std::ops::{Deref, DerefMut};
 
 use rustls::client::ClientConnection;
-use rustls::server::ServerConnection;
 use sojourn_cgi::Ends;
 use sojourn_http::http2::HeadCache;
 
@@ -19,6 +18,7 @@ use crate::access_log::AccessLog;
 use crate::clock::Clock;
 use crate::counters::{Counter, Served};
 use crate::limits::Limits;
+use crate::tls::NewSession;
 
 mod application;
 #[cfg(test)]
@@ -118,7 +118,7 @@ pub enum Connection {
 
 impl Connection {
     /// A connection just accepted from `peer`; `tls` is the session if it speaks TLS.
-    pub fn new(peer: IpAddr, tls: Option<ServerConnection>) -> Connection {
+    pub fn new(peer: IpAddr, tls: Option<NewSession>) -> Connection {
         match tls {
             None => Connection::Plain(Application::new(peer, false)),
             Some(session) => Connection::Tls(Box::new(TlsConnection::new(peer, session))),

@@ -37,6 +37,8 @@ counter_table! {
     OverloadConnections "overload_connections" Gauge "Event loops that see more open connections than the high watermark."
     OverloadUpstreamQueue "overload_upstream_queue" Gauge "Event loops in which more requests wait for an upstream than the high watermark."
     OverloadConnectionsClosed "overload_connections_closed" Total "Idle connections closed to leave places for new ones, above the high watermark of connections."
+    OverloadAcceptQueue "overload_accept_queue" Gauge "Event loops whose accept queue is shortened, because connections waited in it for too long."
+    LimitAcceptWait "limit_hits_accept_wait_max" Limit "Times that an accept queue was shortened because connections waited in it for too long."
     LimitRequestsPerConnection "limit_hits_requests_per_connection_max" Limit "Connections closed after their last request allowed."
     LimitIdle "limit_hits_idle_timeout" Limit "Connections closed because no request arrived."
     LimitHead "limit_hits_head_timeout" Limit "Requests refused because their head or body took too long."

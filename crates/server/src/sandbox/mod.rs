@@ -24,6 +24,15 @@ pub struct Needs {
     /// Directories in which it creates and writes files, such as logs, without reading.
     pub append: Vec<PathBuf>,
     pub connections: Connections,
+    /// Whether it sends datagrams over the Internet.
+    pub datagrams: bool,
+}
+
+impl Needs {
+    /// Whether it makes sockets of the Internet families once it has started.
+    fn internet_sockets(&self) -> bool {
+        self.datagrams || self.connections != Connections::None
+    }
 }
 
 /// The TCP connections that a server makes.
@@ -82,7 +91,7 @@ pub fn enter(needs: &Needs) -> Vec<Missing> {
         Err(reason) => check(Part::Files, Err(reason)),
     }
     // Last, because the other parts need calls that are then forbidden.
-    check(Part::SystemCalls, system_calls::restrict());
+    check(Part::SystemCalls, system_calls::restrict(needs.internet_sockets()));
     missing
 }
 

@@ -95,6 +95,8 @@ const SOCKETS: &[c_long] = &[
     libc::SYS_sendmmsg,
     libc::SYS_recvmmsg,
     libc::SYS_shutdown,
+    // The accept queue is shortened under overload.
+    libc::SYS_listen,
 ];
 
 const EVENTS: &[c_long] = &[
@@ -198,8 +200,11 @@ const OF_THE_ARCHITECTURE: &[c_long] = &[libc::SYS_renameat];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const OF_THE_ARCHITECTURE: &[c_long] = &[];
 
-/// Socket families; the C library uses the last to find out this machine's addresses.
-const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+/// Socket families; the C library uses the second to find out this machine's addresses.
+const LOCAL_FAMILIES: [i32; 2] = [libc::AF_UNIX, libc::AF_NETLINK];
+
+/// Families whose new sockets could listen, at a port that the kernel chooses, if nothing was bound.
+const INTERNET_FAMILIES: [i32; 2] = [libc::AF_INET, libc::AF_INET6];
 
 /// A new thread or process in its own namespace would be root there.
 const NAMESPACES: i32 = libc::CLONE_NEWNS
@@ -210,11 +215,12 @@ const NAMESPACES: i32 = libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET;
 
-/// Restricts the calling thread, and those that it starts.
+/// Restricts the calling thread, and those that it starts. `internet_sockets`: they may make sockets of the Internet
+/// families.
 ///
 /// # Errors
 /// Why it is not.
-pub fn restrict() -> Result<(), String> {
+pub fn restrict(internet_sockets: bool) -> Result<(), String> {
     let architecture = architecture()?;
     let denied = |error: Errno| SeccompAction::Errno(error.raw_os_error() as u32);
     let compile = |calls, others, listed| -> Result<BpfProgram, String> {
@@ -224,7 +230,7 @@ pub fn restrict() -> Result<(), String> {
     let filters = [
         // The C library then falls back to `clone`, whose flags the filter can inspect.
         compile([(libc::SYS_clone3, vec![])].into(), SeccompAction::Allow, denied(Errno::NOSYS))?,
-        compile(allowed()?, denied(Errno::PERM), SeccompAction::Allow)?,
+        compile(allowed(internet_sockets)?, denied(Errno::PERM), SeccompAction::Allow)?,
     ];
     filters.iter().try_for_each(|filter| apply_filter(filter)).map_err(|error| error.to_string())
 }
@@ -245,14 +251,15 @@ fn architecture() -> Result<TargetArch, String> {
 }
 
 /// The allowed calls, some with conditions on their arguments.
-fn allowed() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, String> {
+fn allowed(internet_sockets: bool) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, String> {
     let lists = [MEMORY, FILES, SOCKETS, EVENTS, PROCESSES, SIGNALS, TIME, OF_THE_ARCHITECTURE];
     let mut calls: BTreeMap<_, _> = lists.concat().into_iter().map(|call| (call, vec![])).collect();
     let rule = |operator, value| {
         let condition = SeccompCondition::new(0, SeccompCmpArgLen::Dword, operator, value);
         condition.and_then(|condition| SeccompRule::new(vec![condition])).map_err(|error| error.to_string())
     };
-    let families = FAMILIES.iter().map(|family| rule(SeccompCmpOp::Eq, *family as u64));
+    let internet = if internet_sockets { &INTERNET_FAMILIES[..] } else { &[] };
+    let families = LOCAL_FAMILIES.iter().chain(internet).map(|family| rule(SeccompCmpOp::Eq, *family as u64));
     calls.insert(libc::SYS_socket, families.collect::<Result<_, _>>()?);
     calls.insert(libc::SYS_clone, vec![rule(SeccompCmpOp::MaskedEq(NAMESPACES as u64), 0)?]);
     // The other filter handles it.

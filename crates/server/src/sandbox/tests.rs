@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 
 use rustix::process::{WaitOptions, waitpid};
@@ -84,6 +84,8 @@ fn connections_lead_where_they_may() {
     assert_eq!(inside(&to_upstream, &[&can, &cannot, &bind]), 0);
     let anywhere = Needs { connections: Connections::Any, ..Needs::default() };
     assert_eq!(inside(&anywhere, &[&can, &|| TcpStream::connect(other).is_ok()]), 0);
+    let datagrams = Needs { datagrams: true, ..Needs::default() };
+    assert_eq!(inside(&datagrams, &[&cannot, &bind, &|| UdpSocket::bind("127.0.0.1:0").is_ok()]), 0);
     assert_eq!(inside(&Needs::default(), &[&cannot, &|| is_denied(TcpStream::connect(upstream))]), 0);
 }
 
@@ -107,6 +109,7 @@ fn programs_namespaces_and_privileges_are_out_of_reach() {
             &|| is_forbidden(libc::SYS_clone, [libc::CLONE_NEWUSER | libc::SIGCHLD, 0, 0]),
             &|| is_forbidden(libc::SYS_ptrace, [libc::PTRACE_TRACEME as libc::c_int, 0, 0]),
             &|| is_forbidden(libc::SYS_socket, [libc::AF_PACKET, libc::SOCK_RAW, 0]),
+            &|| is_forbidden(libc::SYS_socket, [libc::AF_INET, libc::SOCK_STREAM, 0]),
             &|| is_forbidden(libc::SYS_setuid, [0, 0, 0]),
             &|| {
                 fs::read_to_string("/proc/self/status").is_ok_and(|status| {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rustls::client::ClientConnection;
+use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::ServerName;
 use rustls::server::{ServerConnection, ServerSessionMemoryCache};
@@ -10,9 +11,11 @@ use rustls::{ClientConfig, ServerConfig};
 
 mod certificate;
 mod names;
+mod suites;
 mod tickets;
 
 pub use certificate::{CERTIFICATES_MAX, CertificateError, CertificateFiles};
+pub(crate) use suites::prefers_chacha20;
 pub use tickets::{TICKETS_STATE_BYTES, Tickets};
 
 /// HTTP/2 in ALPN (RFC 9113, 3.2).
@@ -28,6 +31,8 @@ const SESSIONS_KEPT_MAX: usize = 1024;
 #[derive(Debug)]
 pub struct Tls {
     config: Arc<ServerConfig>,
+    /// The same, but the client's preference decides about the cipher suite.
+    client_order: Arc<ServerConfig>,
     tickets: Arc<Tickets>,
 }
 
@@ -41,7 +46,8 @@ impl Tls {
         if files.len() > CERTIFICATES_MAX {
             return Err(CertificateError::TooMany(files.len()));
         }
-        let provider = Arc::new(default_provider());
+        let provider = CryptoProvider { cipher_suites: suites::SUITES.to_vec(), ..default_provider() };
+        let provider = Arc::new(provider);
         let certificates = files.iter().map(|files| files.read(&provider)).collect::<Result<_, _>>()?;
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -52,18 +58,33 @@ impl Tls {
         config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
         config.ticketer = Arc::clone(&tickets) as _;
         config.session_storage = ServerSessionMemoryCache::new(SESSIONS_KEPT_MAX);
-        Ok(Tls { config: Arc::new(config), tickets })
+        let client_order = Arc::new(config.clone());
+        config.ignore_client_order = true;
+        Ok(Tls { config: Arc::new(config), client_order, tickets })
     }
 
     /// The server's session for a new connection.
-    pub fn accept(&self) -> ServerConnection {
-        ServerConnection::new(Arc::clone(&self.config)).expect("a configuration without a fragment size")
+    pub fn accept(&self) -> NewSession {
+        NewSession { session: session(&self.config), client_order: Arc::clone(&self.client_order) }
     }
 
     /// The ticket keys, for a program that serves one connection.
     pub fn tickets(&self) -> &Tickets {
         &self.tickets
     }
+}
+
+/// The server's session of a connection from which nothing has arrived yet.
+#[derive(Debug)]
+pub struct NewSession {
+    pub session: ServerConnection,
+    /// The configuration for a client that prefers ChaCha20.
+    pub client_order: Arc<ServerConfig>,
+}
+
+/// A session with this configuration.
+pub(crate) fn session(config: &Arc<ServerConfig>) -> ServerConnection {
+    ServerConnection::new(Arc::clone(config)).expect("a configuration without a fragment size")
 }
 
 /// TLS to an upstream: the expected name, and the trusted authorities.

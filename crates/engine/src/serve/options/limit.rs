@@ -17,6 +17,10 @@ pub struct LimitOptions {
     /// The most open connections from one address (IPv6: one /64 network); more are answered 503 [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_per_address: Option<u32>,
+    /// How long connections may wait to be accepted by an event loop. If they wait longer for a while, fewer may wait than
+    /// --backlog says; 0s: always as many
+    #[arg(long, default_value = "250ms", value_name = "TIME", value_parser = duration)]
+    pub accept_wait_max: Duration,
     /// Memory limit of each server process. Above 85 % of it, or of a limited address space, new connections are
     /// answered 503 and idle ones are closed [default: what the machine or the control group has, divided among the
     /// processes]
@@ -71,6 +75,7 @@ impl LimitOptions {
         let share = memory_bytes().saturating_sub(reserved) / processes.max(1) as u64;
         Limits {
             connections_max,
+            accept_wait: self.accept_wait_max,
             memory_limit: self.memory_limit.map_or(share, |bytes| bytes as u64),
             connections_per_address: self.connections_per_address,
             requests_per_connection: self.requests_per_connection_max,

@@ -16,8 +16,8 @@ pub struct ListenOptions {
     /// TCP congestion control, one of net.ipv4.tcp_available_congestion_control [default: the system's]
     #[arg(long, value_name = "NAME")]
     pub congestion_control: Option<String>,
-    /// Connections that may wait to be accepted; the kernel caps it at net.core.somaxconn [default: 4096, or what a service
-    /// manager chose]
+    /// Connections that may wait to be accepted, if they do not wait longer than --accept-wait-max; the kernel caps it at
+    /// net.core.somaxconn [default: 4096, or what a service manager chose]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=65535))]
     pub backlog: Option<i32>,
     /// Accept a connection when its first bytes have arrived, or after about this time

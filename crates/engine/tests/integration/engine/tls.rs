@@ -12,7 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, RootCertStore, SignatureScheme,
-    StreamOwned, SupportedProtocolVersion, version,
+    StreamOwned, SupportedCipherSuite, SupportedProtocolVersion, version,
 };
 
 use sojourn_testing::client;
@@ -63,9 +63,28 @@ impl Identity {
 
     /// The same, restricted to `versions`.
     pub fn trusted_in(&self, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
+        self.trusted_by(default_provider(), versions)
+    }
+
+    /// The same, with the cipher suites whose names contain one of `ciphers`, in this order.
+    pub fn trusted_with(&self, version: &'static SupportedProtocolVersion, ciphers: &[&str]) -> ClientConfig {
+        let mut provider = default_provider();
+        let all = std::mem::take(&mut provider.cipher_suites);
+        for cipher in ciphers {
+            let named = |suite: &&SupportedCipherSuite| format!("{:?}", suite.suite()).contains(cipher);
+            provider.cipher_suites.extend(all.iter().filter(named));
+        }
+        self.trusted_by(provider, &[version])
+    }
+
+    fn trusted_by(
+        &self,
+        provider: CryptoProvider,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(self.der()).unwrap();
-        ClientConfig::builder_with_provider(default_provider().into())
+        ClientConfig::builder_with_provider(provider.into())
             .with_protocol_versions(versions)
             .unwrap()
             .with_root_certificates(roots)

@@ -12,6 +12,7 @@ use super::proxy;
 use crate::engine::{Client, DEADLINE, ENGINE, Server, WhenDropped};
 use rustix::process::{Pid, Signal, kill_process};
 use sojourn_server::{ALL, CacheScope, Counter};
+use sojourn_testing::until;
 use sojourn_testing::upstream::Upstream;
 
 /// Sizes of bodies: small, larger than a piece in memory, larger than a read, larger than memory.
@@ -294,27 +295,7 @@ fn a_full_disk_costs_hits_and_nothing_else() {
     let (upstream, directory) = (origin(), tempfile::tempdir().unwrap());
     let path = directory.path().to_str().unwrap();
     let script = "mount -t tmpfs -o size=1500k none \"$0\" || exit 77; exec \"$@\"";
-    let in_namespace = |what: &[&str]| {
-        let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, path]).args(what);
-        command
-    };
-    if !in_namespace(&["true"]).output().is_ok_and(|output| output.status.success()) {
-        return eprintln!("skipped: no tmpfs in a namespace");
-    }
-    let upstream_url = format!("http://{}", upstream.address);
-    let server = Server::run(&mut in_namespace(&[
-        ENGINE,
-        "proxy",
-        "--listen",
-        "127.0.0.1:0",
-        "--via",
-        "me",
-        "--upstream",
-        &upstream_url,
-        "--cache-dir",
-        path,
-    ]));
+    let Some(server) = server_in_namespace(&upstream, path, script) else { return };
     let small: Vec<u64> = (0..50).filter(|number| SIZES[*number as usize % SIZES.len()] < 1 << 20).collect();
     for number in &small {
         assert!(!is_hit(&server, *number));
@@ -329,6 +310,50 @@ fn a_full_disk_costs_hits_and_nothing_else() {
         counted.value(Counter::CacheDiskWriteFailures) > 0 && counted.value(Counter::CacheDiskWritten) > 0
     );
     assert_eq!(server.stop().value(Counter::CacheDiskDamaged), 0);
+}
+
+/// A proxy whose cache is at `path` in a mount namespace of its own, which `script` prepares; `None` if there is none here.
+fn server_in_namespace(upstream: &Upstream, path: &str, script: &str) -> Option<Server> {
+    let in_namespace = |what: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, path]).args(what);
+        command
+    };
+    if !in_namespace(&["true"]).output().is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no tmpfs in a namespace");
+        return None;
+    }
+    let url = format!("http://{}", upstream.address);
+    let options = ["--listen", "127.0.0.1:0", "--via", "me", "--upstream", &url, "--cache-dir", path];
+    Some(Server::run(&mut in_namespace(&[&[ENGINE, "proxy"], &options[..]].concat())))
+}
+
+/// As after an error of the file system, which the kernel then mounts read-only: nothing new can be created.
+#[test]
+fn a_disk_that_becomes_read_only_costs_hits_and_nothing_else() {
+    let (upstream, directory) = (origin(), tempfile::tempdir().unwrap());
+    let [path, wish, done] = ["cache", "cache.wish", "cache.done"].map(|name| directory.path().join(name));
+    fs::create_dir(&path).unwrap();
+    // The server is executed in the place of the script, and the rest of it waits for the wish.
+    let script = "mount -t tmpfs none \"$0\" || exit 77; [ \"$1\" = true ] && exit
+        (n=0; until [ -e \"$0.wish\" ] || [ $((n += 1)) = 1000 ]; do sleep 0.02; done
+        cd \"$0\" && mount --bind temporary temporary && mount -o remount,ro,bind temporary && : >\"$0.done\") &
+        exec \"$@\"";
+    let Some(server) = server_in_namespace(&upstream, path.to_str().unwrap(), script) else { return };
+    for number in 0..4 {
+        assert!(!is_hit(&server, number));
+    }
+    wait_until_written(&server, 4);
+    fs::write(&wish, "").unwrap();
+    until("it is read-only", || done.exists().then_some(()));
+    for number in 0..9 {
+        assert_eq!(is_hit(&server, number), number < 4, "{number}");
+    }
+    assert!(is_hit(&server, 5), "it is in memory");
+    server.wait_until(Counter::CacheDiskJobs, 0);
+    let counted = server.stop();
+    assert!(counted.value(Counter::CacheDiskWriteFailures) >= 5, "{counted:?}");
+    assert_eq!((counted.value(Counter::CacheDiskWritten), counted.value(Counter::CacheDiskDamaged)), (4, 0));
 }
 
 #[test]

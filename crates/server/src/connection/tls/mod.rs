@@ -11,14 +11,13 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use rustls::Connection;
 use rustls::client::ClientConnection;
-use rustls::server::ServerConnection;
+use rustls::{Connection, ServerConfig};
 use sojourn_content::Done;
 
 use super::{Buffer, Context, Event, Http1, Launched, Output, Reason, Wait, Want};
 use crate::counters::Counter;
-use crate::tls::H2;
+use crate::tls::{H2, NewSession};
 
 mod handshake;
 mod inner;
@@ -31,6 +30,8 @@ use inner::Inner;
 #[derive(Debug)]
 pub struct TlsConnection {
     session: Connection,
+    /// For a client that prefers ChaCha20; `None` once the first bytes have arrived.
+    client_order: Option<Arc<ServerConfig>>,
     peer: IpAddr,
     state: State,
     /// The buffer into which the inner connection wants to receive.
@@ -78,8 +79,9 @@ enum Operation {
 
 impl TlsConnection {
     /// A connection just accepted from `peer`.
-    pub fn new(peer: IpAddr, session: ServerConnection) -> TlsConnection {
-        TlsConnection::with(peer, session.into(), State::Handshake(None))
+    pub fn new(peer: IpAddr, NewSession { session, client_order }: NewSession) -> TlsConnection {
+        let connection = TlsConnection::with(peer, session.into(), State::Handshake(None));
+        TlsConnection { client_order: Some(client_order), ..connection }
     }
 
     /// A connection to be made for a handler's `machine`.
@@ -88,11 +90,10 @@ impl TlsConnection {
         TlsConnection::with(nobody, session.into(), State::Handshake(Some(machine)))
     }
 
-    fn with(peer: IpAddr, mut session: Connection, state: State) -> TlsConnection {
-        // Input is bounded here.
-        session.set_buffer_limit(None);
+    fn with(peer: IpAddr, session: Connection, state: State) -> TlsConnection {
         TlsConnection {
-            session,
+            session: unbounded(session),
+            client_order: None,
             peer,
             state,
             receiving: Buffer::default(),
@@ -308,6 +309,12 @@ impl TlsConnection {
             want = self.inner_want(event, context);
         }
     }
+}
+
+/// The session without a limit of its own: this layer bounds what it is given.
+fn unbounded(mut session: Connection) -> Connection {
+    session.set_buffer_limit(None);
+    session
 }
 
 #[cfg(test)]

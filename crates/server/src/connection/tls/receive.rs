@@ -4,7 +4,8 @@ use std::io::BufRead;
 
 use super::super::http1::LINGER_BYTES_MAX;
 use super::super::{Buffer, Context, Event, Reason, Want};
-use super::{Operation, State, TlsConnection};
+use super::{Operation, State, TlsConnection, unbounded};
+use crate::tls::{prefers_chacha20, session};
 
 /// The most bytes that a client may send before its handshake is complete.
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
@@ -19,6 +20,11 @@ impl TlsConnection {
             return self.reject_connection(context);
         }
         self.undelivered_bytes += received;
+        if let Some(config) = self.client_order.take()
+            && prefers_chacha20(buffer.unread())
+        {
+            self.session = unbounded(session(&config).into());
+        }
         let decrypted = self.decrypt(buffer.unread(), context);
         buffer.consume(received);
         context.pool.put_buffer(buffer);

@@ -11,7 +11,7 @@ use sojourn_content::Job;
 use super::*;
 use crate::connection::Lane;
 use crate::connection::bench::Bench;
-use crate::tls::ALPN;
+use crate::tls::{ALPN, session};
 use sojourn_testing::fixture;
 
 /// The preface, SETTINGS, and a request for `/hello.txt` of host `h` with literals without Huffman coding.
@@ -79,10 +79,11 @@ impl Pair {
         client.alpn_protocols = vec![H2.to_vec()];
         let name = ServerName::try_from("localhost").unwrap();
         let root = fixture::site();
-        let session = ServerConnection::new(server.into()).unwrap();
+        let client_order = Arc::new(server);
+        let session = session(&client_order);
         let mut pair = Pair {
             bench: Bench::new(root.path()),
-            layer: TlsConnection::new([127, 0, 0, 1].into(), session),
+            layer: TlsConnection::new([127, 0, 0, 1].into(), NewSession { session, client_order }),
             client: ClientConnection::new(client.into(), name).unwrap(),
             received: Vec::new(),
             job: None,

@@ -266,6 +266,8 @@ impl Slot {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU64;
+
     use super::*;
 
     fn served(requests: u64, open: u64) -> Served {
@@ -320,6 +322,34 @@ mod tests {
     }
 
     #[test]
+    fn many_count_at_once() {
+        const ROUNDS: u64 = 20;
+        let (scoreboard, inside) = (Scoreboard::new(), AtomicU64::new(0));
+        let limits = Limits { connections_max: 2, ..Limits::default() };
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let slot = scoreboard.slot();
+                    for round in 1..=ROUNDS {
+                        if let Ok(permit) = scoreboard.acquire([127, 0, 0, 1].into(), &limits) {
+                            slot.serve(permit);
+                            assert!(inside.fetch_add(1, Ordering::SeqCst) < 2, "too many were admitted");
+                            inside.fetch_sub(1, Ordering::SeqCst);
+                            slot.serve(Permit::default());
+                            scoreboard.release(permit);
+                        }
+                        slot.publish(&served(round, 0));
+                        assert!(scoreboard.read().value(Counter::Requests) >= round);
+                    }
+                    assert_eq!(scoreboard.retire(slot), served(ROUNDS, 0));
+                });
+            }
+        });
+        assert_eq!((scoreboard.read(), scoreboard.open()), (served(3 * ROUNDS, 0), 0));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "there is no other program")]
     fn another_program_counts_on_it() {
         let scoreboard = Scoreboard::new();
         let slot = scoreboard.slot();

@@ -30,8 +30,10 @@ pub struct SharedListeners {
 impl SharedListeners {
     pub fn new(listeners: Vec<Listener>) -> io::Result<SharedListeners> {
         let is_alone = listeners.len() == 1;
-        let acceptor = |listener| {
-            if is_alone { Acceptor::waiting(listener, ACCEPT_TIMEOUT) } else { Acceptor::new(listener) }
+        // Where a worker takes one connection at a time, waiting for one is no sign of overload.
+        let acceptor = |listener| match is_alone {
+            true => Acceptor::waiting(listener, ACCEPT_TIMEOUT),
+            false => Acceptor::new(listener, Duration::ZERO),
         };
         Ok(SharedListeners { acceptors: listeners.into_iter().map(acceptor).collect::<io::Result<_>>()? })
     }

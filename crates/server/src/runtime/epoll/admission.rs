@@ -22,7 +22,10 @@ impl<D: Disk> Loop<'_, D> {
         for _ in 0..ACCEPTS_PER_ITERATION {
             let Some(acceptor) = self.acceptors.get(listener) else { return false };
             match acceptor.accept() {
-                Accepted::Connection(arrival) => self.admit(arrival),
+                Accepted::Connection(arrival) => {
+                    self.state.served.add(Counter::LimitAcceptWait, acceptor.take_shortened());
+                    self.admit(arrival);
+                }
                 Accepted::Shed => self.state.served.count(Counter::ConnectionsShed),
                 Accepted::Failed => self.state.served.count(Counter::AcceptErrors),
                 Accepted::Nobody => return false,

@@ -15,8 +15,8 @@ use sojourn_content::Done;
 
 use crate::clients::TOKEN_BITS;
 use crate::connection::{Connection, Event, Outbox};
-use crate::counters::Served;
 use crate::counters::scoreboard::Permit;
+use crate::counters::{Counter, Served};
 use crate::memory;
 use crate::runtime::disk::Disk;
 use crate::runtime::event_loop::{EventLoop, LoopState};
@@ -77,7 +77,10 @@ impl<'a, D: Disk> Loop<'a, D> {
         disk: D,
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let acceptors = listeners.into_iter().map(Acceptor::new).collect::<io::Result<Vec<_>>>()?;
+        let acceptors = listeners.into_iter();
+        let wait_max = state.site.limits.accept_wait;
+        let acceptors =
+            acceptors.map(|listener| Acceptor::new(listener, wait_max)).collect::<io::Result<Vec<_>>>()?;
         let watch = |fd: BorrowedFd<'_>, token| {
             epoll::add(&epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
         };
@@ -176,6 +179,8 @@ impl<'a, D: Disk> Loop<'a, D> {
 
     fn publish(&mut self) {
         self.state.report(&self.disk);
+        let is_short = self.acceptors.iter().any(Acceptor::has_short_queue);
+        self.state.served.set(Counter::OverloadAcceptQueue, is_short.into());
         if self.is_child {
             self.count_process();
         }

@@ -26,7 +26,9 @@ pub struct LimitedAcceptor<'a> {
 impl<'a> LimitedAcceptor<'a> {
     /// Accepts connections to `listeners` within the limits of `site`.
     pub fn new(site: &'a Site, listeners: Vec<Listener>) -> std::io::Result<LimitedAcceptor<'a>> {
-        let acceptors = listeners.into_iter().map(Acceptor::new).collect::<std::io::Result<_>>()?;
+        // Connections are accepted at once: they wait here, not in the kernel.
+        let acceptors = listeners.into_iter().map(|listener| Acceptor::new(listener, Duration::ZERO));
+        let acceptors = acceptors.collect::<std::io::Result<_>>()?;
         Ok(LimitedAcceptor { site, acceptors, turn: 0, paused_until: None })
     }
 

@@ -16,6 +16,8 @@ use rustix::net::{
 };
 use sojourn_cgi::Ends;
 
+use super::accept_queue::AcceptQueue;
+use super::options::queue_length;
 use super::registry;
 use crate::connection::Transport;
 use crate::counters::scoreboard::Permit;
@@ -53,6 +55,7 @@ pub struct Acceptor {
     /// The bytes sent to a connection that is shed.
     shed_response: &'static [u8],
     reserve: Mutex<Option<OwnedFd>>,
+    queue: AcceptQueue,
 }
 
 #[derive(Debug)]
@@ -79,14 +82,17 @@ pub enum Accepted {
 }
 
 impl Acceptor {
-    /// Accepts from `listener`, which becomes non-blocking.
-    pub fn new(listener: Listener) -> std::io::Result<Acceptor> {
+    /// Accepts from `listener`, which becomes non-blocking. Its queue is shortened while connections wait longer than
+    /// `wait_max`, unless that is zero.
+    pub fn new(listener: Listener, wait_max: Duration) -> std::io::Result<Acceptor> {
         listener.socket.set_nonblocking(true)?;
         // Accepted sockets inherit it, which saves a call for each.
         rustix::net::sockopt::set_tcp_nodelay(&listener.socket, true)?;
-        registry::enter(listener.socket.as_fd());
+        let backlog = queue_length(&listener.socket)?.limit;
+        registry::enter(listener.socket.as_fd(), backlog);
         let shed_response = shedding(listener.transport);
-        Ok(Acceptor { listener, shed_response, reserve: Mutex::new(reserve()) })
+        let queue = AcceptQueue::new(backlog, wait_max);
+        Ok(Acceptor { listener, shed_response, reserve: Mutex::new(reserve()), queue })
     }
 
     /// The same for a protocol other than HTTP, which sheds connections with `shed_response`.
@@ -98,7 +104,7 @@ impl Acceptor {
     /// Accepts from `listener`, waiting up to `timeout` each time. The kernel wakes only the thread that has waited
     /// longest; if they polled, all would wake.
     pub fn waiting(listener: Listener, timeout: Duration) -> std::io::Result<Acceptor> {
-        let acceptor = Acceptor::new(listener)?;
+        let acceptor = Acceptor::new(listener, Duration::ZERO)?;
         acceptor.listener.socket.set_nonblocking(false)?;
         rustix::net::sockopt::set_socket_timeout(&acceptor.listener.socket, Timeout::Recv, Some(timeout))?;
         Ok(acceptor)
@@ -115,12 +121,34 @@ impl Acceptor {
     /// Accepts one connection; waits only if made by [`Acceptor::waiting`].
     pub fn accept(&self) -> Accepted {
         match self.accept_raw() {
-            Ok(arrival) => Accepted::Connection(arrival),
-            Err(Errno::AGAIN | Errno::INTR) => Accepted::Nobody,
+            Ok(arrival) => {
+                self.accepted(&arrival.socket, 0);
+                Accepted::Connection(arrival)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {
+                self.queue.look_empty(self.fd());
+                Accepted::Nobody
+            }
             Err(Errno::MFILE | Errno::NFILE) => self.accept_with_reserve(),
             Err(Errno::NOBUFS | Errno::NOMEM) => Accepted::Exhausted,
             Err(_) => Accepted::Failed,
         }
+    }
+
+    /// Looks after the queue when `socket` has just been accepted by other means; `after` it as many have been accepted
+    /// that have not been admitted yet.
+    pub fn accepted(&self, socket: &OwnedFd, after: usize) {
+        self.queue.look(self.fd(), socket, after);
+    }
+
+    /// Returns true while fewer connections may wait than usual.
+    pub fn has_short_queue(&self) -> bool {
+        self.queue.is_short()
+    }
+
+    /// How often the queue has been shortened since the last call.
+    pub fn take_shortened(&self) -> u64 {
+        self.queue.take_shortened()
     }
 
     fn accept_raw(&self) -> Result<Arrival, Errno> {

@@ -1,4 +1,4 @@
-//! Socket options that rustix does not have: deferred accepting, the backlog, and TLS in the kernel.
+//! Socket options that rustix does not have: deferred accepting, the accept queue, and TLS in the kernel.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -43,14 +43,33 @@ pub fn deferral(listener: impl AsFd) -> Option<Duration> {
     (outcome == 0 && seconds > 0).then(|| Duration::from_secs(seconds as u64))
 }
 
-/// The backlog of `listener`: how many connections may wait to be accepted.
-pub fn backlog(listener: impl AsFd) -> io::Result<i32> {
+/// The accept queue of a listening socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLength {
+    /// How many connections wait to be accepted.
+    pub waiting: u32,
+    /// How many may: the backlog.
+    pub limit: u32,
+}
+
+/// The accept queue of `listener`.
+pub fn queue_length(listener: impl AsFd) -> io::Result<QueueLength> {
+    // Of a listening socket these fields are its queue (tcp_get_info in the kernel).
+    tcp_info(listener).map(|info| QueueLength { waiting: info.tcpi_unacked, limit: info.tcpi_sacked })
+}
+
+/// How long ago the last data of `connection` arrived, or the connection itself if it has sent none.
+pub fn last_data_age(connection: impl AsFd) -> io::Result<Duration> {
+    tcp_info(connection).map(|info| Duration::from_millis(info.tcpi_last_data_recv.into()))
+}
+
+fn tcp_info(socket: impl AsFd) -> io::Result<libc::tcp_info> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut size = size_of::<libc::tcp_info>() as libc::socklen_t;
     // SAFETY: the value is written during the call, and has the given size.
     let outcome = unsafe {
         libc::getsockopt(
-            listener.as_fd().as_raw_fd(),
+            socket.as_fd().as_raw_fd(),
             libc::IPPROTO_TCP,
             libc::TCP_INFO,
             info.as_mut_ptr().cast(),
@@ -61,9 +80,7 @@ pub fn backlog(listener: impl AsFd) -> io::Result<i32> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: it consists of integers, and what the kernel did not write is zero.
-    let info = unsafe { info.assume_init() };
-    // Of a listening socket this field is its backlog (tcp_get_info in the kernel).
-    Ok(info.tcpi_sacked as i32)
+    Ok(unsafe { info.assume_init() })
 }
 
 /// Tests kernel TLS on a connection of its own; the error says what is missing.

@@ -6,6 +6,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::fstat;
+use rustix::net::listen;
 use rustix::net::sockopt::socket_acceptconn;
 
 /// How long a server may take to open all its listening sockets.
@@ -16,14 +17,15 @@ static LISTENING: Mutex<Listening> = Mutex::new(Listening { sockets: Vec::new(),
 static COMPLETED: Condvar = Condvar::new();
 
 struct Listening {
-    sockets: Vec<RawFd>,
+    /// With their backlogs, which may be shorter for the moment.
+    sockets: Vec<(RawFd, u32)>,
     /// All sockets have been registered.
     are_all: bool,
 }
 
-/// Registers a listening socket.
-pub fn enter(socket: BorrowedFd<'_>) {
-    LISTENING.lock().unwrap_or_else(PoisonError::into_inner).sockets.push(socket.as_raw_fd());
+/// Registers a listening socket with this backlog.
+pub fn enter(socket: BorrowedFd<'_>, backlog: u32) {
+    LISTENING.lock().unwrap_or_else(PoisonError::into_inner).sockets.push((socket.as_raw_fd(), backlog));
 }
 
 /// Called when all sockets have been registered, before serving.
@@ -36,13 +38,13 @@ pub fn complete() {
 pub fn deregister(socket: BorrowedFd<'_>) {
     // In a forked child the lock may be held forever, but children do not call this.
     if let Ok(mut listening) = LISTENING.try_lock()
-        && let Some(position) = listening.sockets.iter().position(|fd| *fd == socket.as_raw_fd())
+        && let Some(position) = listening.sockets.iter().position(|(fd, _)| *fd == socket.as_raw_fd())
     {
         listening.sockets.swap_remove(position);
     }
 }
 
-/// Copies of all listening sockets, each once. Waits until all have been registered.
+/// Copies of all listening sockets, each once, with their full backlogs. Waits until all have been registered.
 pub fn listening_sockets() -> io::Result<Vec<OwnedFd>> {
     let listening = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
     let (listening, _) = COMPLETED
@@ -52,12 +54,14 @@ pub fn listening_sockets() -> io::Result<Vec<OwnedFd>> {
         return Err(io::Error::new(io::ErrorKind::TimedOut, "the server has not begun to serve yet"));
     }
     let (mut sockets, mut seen) = (Vec::new(), Vec::new());
-    for fd in &listening.sockets {
+    for (fd, backlog) in &listening.sockets {
         // SAFETY: sockets leave the locked list before they are closed, and its kind is checked before use.
         let socket = unsafe { BorrowedFd::borrow_raw(*fd) };
         let inode = fstat(socket)?.st_ino;
         if !seen.contains(&inode) && socket_acceptconn(socket) == Ok(true) {
             seen.push(inode);
+            // A successor takes the backlog that it finds for the longest.
+            listen(socket, *backlog as i32)?;
             sockets.push(socket.try_clone_to_owned()?);
         }
     }
@@ -75,7 +79,7 @@ mod tests {
         let first = TcpListener::bind("127.0.0.1:0").unwrap();
         let (again, second) = (first.try_clone().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
         let all = [&first, &again, &second];
-        all.iter().for_each(|socket| enter(socket.as_fd()));
+        all.iter().for_each(|socket| enter(socket.as_fd(), 128));
         complete();
         let ours = || {
             let addresses =

@@ -18,6 +18,7 @@ use super::queue::{Completion, Purpose};
 use crate::connection::{Connection, Reason};
 use crate::counters::Counter;
 use crate::counters::scoreboard::Permit;
+use crate::limits::Limits;
 use crate::memory;
 use crate::runtime::sockets::accept::Listener;
 use crate::runtime::sockets::accept::{self, Accepted, Acceptor, Arrival};
@@ -44,12 +45,18 @@ pub enum Accepting {
 
 impl RingListener {
     /// A listener that does not accept yet.
-    pub fn new(listener: Listener) -> io::Result<RingListener> {
-        Ok(RingListener { acceptor: Some(Acceptor::new(listener)?), accepting: Accepting::Multishot })
+    pub fn new(listener: Listener, limits: &Limits) -> io::Result<RingListener> {
+        let acceptor = Acceptor::new(listener, limits.accept_wait)?;
+        Ok(RingListener { acceptor: Some(acceptor), accepting: Accepting::Multishot })
     }
 
     pub fn is_closed(&self) -> bool {
         self.acceptor.is_none()
+    }
+
+    /// Returns true while fewer connections may wait than usual.
+    pub fn has_short_queue(&self) -> bool {
+        self.acceptor.as_ref().is_some_and(Acceptor::has_short_queue)
     }
 
     /// Returns true if accepting is paused until the next tick.
@@ -80,8 +87,8 @@ impl Ring<'_> {
         unsafe { self.queue.push(operation, purpose, listener as u64) };
     }
 
-    /// The ring has accepted a connection, or failed.
-    pub(super) fn accepted(&mut self, completion: &Completion) {
+    /// The ring has accepted a connection, and `after` it as many whose completions follow, or failed.
+    pub(super) fn accepted(&mut self, completion: &Completion, after: usize) {
         let listener = completion.token as usize;
         let next = match completion.result {
             Ok(socket) => {
@@ -90,6 +97,8 @@ impl Ring<'_> {
                 let peer = self.peer(&socket);
                 if let Some(acceptor) = &self.listeners[listener].acceptor {
                     let transport = acceptor.transport();
+                    acceptor.accepted(&socket, after);
+                    self.state.served.add(Counter::LimitAcceptWait, acceptor.take_shortened());
                     self.admit(Arrival { socket, peer, transport, permit: Permit::default() });
                 }
                 Accepting::Multishot

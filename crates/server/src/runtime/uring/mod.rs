@@ -17,6 +17,7 @@ use io_uring::{opcode, types};
 use sojourn_content::Done;
 
 use crate::connection::{Connection, Event, Outbox};
+use crate::counters::Counter;
 use crate::counters::scoreboard::Permit;
 use crate::memory;
 use crate::runtime::disk::Disk;
@@ -95,7 +96,10 @@ impl<'a> Ring<'a> {
             buffers,
             scratch: Scratch::new(),
             disk,
-            listeners: listeners.into_iter().map(RingListener::new).collect::<io::Result<_>>()?,
+            listeners: listeners
+                .into_iter()
+                .map(|listener| RingListener::new(listener, &site.limits))
+                .collect::<io::Result<_>>()?,
             outcomes: Vec::new(),
         })
     }
@@ -142,6 +146,8 @@ impl<'a> Ring<'a> {
         let is_arrival =
             |completion: &&Completion| matches!(completion.purpose, Purpose::Accept | Purpose::Receive);
         self.batching.record(completions.iter().filter(is_arrival).count(), self.state.clock.now);
+        let mut accepted =
+            completions.iter().filter(|completion| completion.purpose == Purpose::Accept).count();
         for completion in completions {
             // What is left has to do for this one.
             if memory::is_critical() {
@@ -149,7 +155,10 @@ impl<'a> Ring<'a> {
             }
             match completion.purpose {
                 Purpose::Nothing => {}
-                Purpose::Accept => self.accepted(completion),
+                Purpose::Accept => {
+                    accepted -= 1;
+                    self.accepted(completion, accepted);
+                }
                 Purpose::ListenerReady => self.listener_ready(completion),
                 Purpose::Stop => self.begin_drain(),
                 Purpose::Outcomes => {
@@ -201,6 +210,8 @@ impl<'a> Ring<'a> {
 
     fn publish(&mut self) {
         self.state.report(&self.disk);
+        let is_short = self.listeners.iter().any(RingListener::has_short_queue);
+        self.state.served.set(Counter::OverloadAcceptQueue, is_short.into());
         self.state.publish();
     }
 }

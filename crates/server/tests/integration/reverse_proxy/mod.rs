@@ -3,6 +3,8 @@
 mod admin;
 mod buckets;
 mod caching;
+mod deception;
+mod faults;
 mod hit_rate;
 mod memory;
 mod partial;
