@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scripts import reference_page, result_types, scenario_page
+from scripts import reference_page, result_types, results_page, scenario_page, server_pages
 from sojourn.applications.summary import ApplicationSummary
+from sojourn.assessment.summary import Summary
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "sojourn" / "engine"
@@ -27,14 +28,24 @@ def description(engine: str) -> dict[str, Any]:
 def files(engine: str) -> dict[Path, str]:
     """Returns the text of every generated file by its path."""
     said = description(engine)
-    scenarios = ROOT / "docs" / "scenarios.md"
+    docs = ROOT / "docs"
+    scenarios = docs / "scenarios.md"
     return {
         PACKAGE / "describe.json": json.dumps(said, indent=1, ensure_ascii=False) + "\n",
         PACKAGE / "results.py": result_types.module(said["schemas"]),
-        ROOT / "docs" / "reference.md": reference_page.page(said["commands"]),
-        ROOT / "docs" / "application.schema.json": json.dumps(ApplicationSummary.model_json_schema(), indent=1) + "\n",
+        docs / "reference.md": reference_page.page(said["commands"]),
+        docs / "configuration.md": server_pages.configuration(said["commands"]),
+        docs / "metrics.md": server_pages.metrics(said["counters"]),
+        docs / "results.md": results_page.page(),
+        docs / "application.schema.json": _written(ApplicationSummary.model_json_schema()),
+        docs / "assessment.schema.json": _written(Summary.model_json_schema()),
+        docs / "engine.schema.json": _written(results_page.as_json_schema(said["schemas"])),
         scenarios: scenario_page.with_tables(scenarios.read_text(), said["scenario"], said["scenario_values"]),
     }
+
+
+def _written(schema: dict[str, Any]) -> str:
+    return json.dumps(schema, indent=1) + "\n"
 
 
 if __name__ == "__main__":

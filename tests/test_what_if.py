@@ -101,18 +101,6 @@ def test_webassembly_and_native_agree_on_the_systems(name: str) -> None:
 
 @built
 @in_node
-@pytest.mark.slow
-def test_webassembly_and_native_agree_on_the_oracle_suite() -> None:
-    requests = [{"do": "predict", "system": each.text, "variants": [[]], "percentiles": True} for each in ORACLES]
-    found = {}
-    for model, answer in zip(ORACLES, ask(*requests), strict=True):
-        native = queueing.predict(queueing.System(model.text))
-        found[model.name] = list(differences(native, answer["ok"][0]["ok"]))
-    assert {name: each for name, each in found.items() if each} == {}
-
-
-@built
-@in_node
 @pytest.mark.parametrize("name", ["public-site", "isp-with-proxy", "application-workers"])
 def test_webassembly_and_native_simulate_alike(name: str) -> None:
     plan = {"seed": 3, "half_width": 0.05, "jobs_max": 200_000, "targets": ["mean"]}
@@ -216,6 +204,29 @@ def figures(browser: Page, which: str = "times") -> dict[str, float]:
         browser.evaluate(f"document.getElementById('what-if-calculator').dataset.{which}")
     )
     return found
+
+
+IN_PAGE = """(async () => {
+  const encoded = document.getElementById("what-if-wasm").textContent.trim();
+  const packed = Uint8Array.from(atob(encoded), (each) => each.charCodeAt(0));
+  const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const loaded = await Models.load(new Uint8Array(await new Response(unpacked).arrayBuffer()));
+  return JSON.stringify(REQUESTS.map((request) => loaded.ask(request)));
+})()"""
+
+
+@built
+@in_chromium
+@pytest.mark.slow
+def test_the_page_and_the_native_models_agree_on_the_oracle_suite(browser: Page, tmp_path: Path) -> None:
+    opened(browser, predict_report("application-workers", tmp_path / "run"))
+    requests = [{"do": "predict", "system": each.text, "variants": [[]], "percentiles": True} for each in ORACLES]
+    answers = json.loads(browser.evaluate(IN_PAGE.replace("REQUESTS", json.dumps(requests))))
+    found = {}
+    for model, answered in zip(ORACLES, answers, strict=True):
+        native = queueing.predict(queueing.System(model.text))
+        found[model.name] = list(differences(native, answered[0]["ok"]))
+    assert {name: each for name, each in found.items() if each} == {}
 
 
 def predict_report(system: str, folder: Path) -> Path:

@@ -13,8 +13,9 @@ from typing import cast
 import numpy as np
 
 from sojourn.applications import demands
-from sojourn.applications.climb import Climb, idle_use
+from sojourn.applications.climb import CLIMB_FRACTIONS, Climb, idle_use
 from sojourn.applications.request import EFFORTS
+from sojourn.applications.schedule import Schedule
 from sojourn.applications.summary import StepFigures, TierDescription
 from sojourn.applications.traffic import EndpointStep, Step, Traffic
 from sojourn.assessment.choices import EffortName
@@ -68,20 +69,30 @@ class MadeUp:
 
     def steps(self, effort: EffortName, seed: int) -> list[StepFigures]:
         """The steps of a rise, of climbs around the knee, and of each endpoint alone."""
+        climb = self._climb(effort, seed)
+        knee, _ = climb.explore()
+        climb.climb(knee)
+        climb.mixes(knee)
+        return [figures for _, figures in climb.steps]
+
+    def climbed(self, fraction: float) -> list[StepFigures]:
+        """The steps around what is taken for the knee but is this fraction of it."""
+        climb = self._climb(EffortName.quick, 1)
+        climb.climb(fraction * self.knee)
+        return [figures for _, figures in climb.steps]
+
+    def _climb(self, effort: EffortName, seed: int) -> Climb:
         loading = _Loading(self, np.random.default_rng(seed), LONGEST * EFFORTS[effort].step_seconds)
-        climb = Climb(
+        return Climb(
             traffic=cast("Traffic", loading),
             watch=cast("Watch", loading),
             shares=self.shares,
             effort=EFFORTS[effort],
             errors_max=0.05,
             rate_max=0.94 * self.knee,
-            told=lambda _: None,
+            told=lambda said, share, left_seconds: None,
+            schedule=Schedule.of(EFFORTS[effort], len(self.shares), len(CLIMB_FRACTIONS)),
         )
-        knee, _ = climb.explore()
-        climb.climb(knee)
-        climb.mixes(knee)
-        return [figures for _, figures in climb.steps]
 
 
 @dataclass

@@ -38,6 +38,8 @@ html_css_files = ["style.css"]
 html_copy_source = False
 html_show_copyright = False
 html_math_renderer = "mathml"
+# Summaries are fetched, which no browser allows from a file.
+html_show_search_summary = False
 
 DOCS = Path(__file__).parents[1]
 _ABOVE = re.compile(r"(?<=\]\()(\.\./[^)#:]+)(?=\))")

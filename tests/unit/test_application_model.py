@@ -44,6 +44,7 @@ from sojourn.tiers.watch import TierUse
 
 PAGE, SEARCH = "GET /", "GET /search"
 SHARES = {PAGE: 0.75, SEARCH: 0.25}
+STEP_SECONDS = 5.0
 TIERS = [
     TierDescription(name="web", declared="web=port:80", command="nginx", cores=[0, 1], port=80),
     TierDescription(name="app", declared="app=port:8000", command="python", cores=[0, 1], port=8000),
@@ -210,21 +211,45 @@ def test_limits_are_those_of_each_resource() -> None:
 
 @pytest.mark.parametrize("fraction", [0.3, 0.6, 0.8])
 @pytest.mark.parametrize("places", [(), (Places("workers", "app", 6),)])
-def test_the_layers_and_the_simulation_of_their_system_file_agree(fraction: float, places: tuple[Places, ...]) -> None:
+def test_the_layers_and_the_simulation_of_their_system_file_agree(
+    fraction: float, places: tuple[Places, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sojourn.applications.network.REPLICATIONS", 3)
     found = network(places=places)
     rates = {name: fraction * found.capacity(SHARES) * share for name, share in SHARES.items()}
-    layers, simulated = found.mean_seconds(rates), found.simulated(rates, 1)
+    layers, simulated = found.mean_seconds(rates), found.simulated(due(rates, 400.0, 1), 400.0, 1)
     assert layers is not None
     assert simulated is not None
     for name in rates:
         assert layers[name] == pytest.approx(simulated[name].mean_seconds, rel=0.12)
 
 
-def test_beyond_what_it_can_take_there_are_no_response_times() -> None:
+def test_beyond_what_it_can_take_there_are_no_response_times_but_those_of_a_while() -> None:
     found = network(places=(Places("workers", "app", 4),))
     over = {name: 1.05 * found.capacity(SHARES) * share for name, share in SHARES.items()}
     assert found.mean_seconds(over) is None
-    assert found.simulated(over, 1) is None
+    short, longer = (found.simulated(due(over, seconds, 1), seconds, 1) for seconds in (5.0, 20.0))
+    assert short is not None
+    assert longer is not None
+    assert found.waits[PAGE] < short[PAGE].mean_seconds < 0.7 * longer[PAGE].mean_seconds
+    assert network(background=Background(2.5)).simulated(due(over, 5.0, 1), 5.0, 1) is None
+
+
+def test_requests_wait_for_those_that_were_there_before_the_measured_time() -> None:
+    alike = {PAGE: (1.0,), SEARCH: (1.0,)}
+    demands = {(PAGE, "app"): 0.1, (SEARCH, "app"): 0.3}
+    found = network(shapes=alike, demands=demands, waits=dict.fromkeys(SHARES, 0.0), processes={"app": 1})
+    alone = found.simulated({PAGE: [1.0]}, 100.0, 1)
+    behind = found.simulated({PAGE: [1.0, 50.0], SEARCH: [-0.2, 150.0]}, 100.0, 1)
+    beside = found.simulated({PAGE: [0.0, 50.0], SEARCH: [-0.2]}, 100.0, 1)
+    assert alone is not None
+    assert behind is not None
+    assert beside is not None
+    assert alone[PAGE].mean_seconds == pytest.approx(0.1, rel=0.01)
+    assert behind[PAGE].mean_seconds == pytest.approx(0.1, rel=0.01)
+    # 0.1 s are left of the search: each has half of the process.
+    assert beside[PAGE].mean_seconds == pytest.approx((0.2 + 0.1) / 2, rel=0.01)
+    assert set(beside) == {PAGE}
 
 
 def test_at_little_load_the_spread_is_that_which_was_measured() -> None:
@@ -233,27 +258,38 @@ def test_at_little_load_the_spread_is_that_which_was_measured() -> None:
     shape = shape_of([quantiles], [1.0])
     assert np.mean(shape) == pytest.approx(1.0)
     assert np.quantile(shape, 0.95) == pytest.approx(quantiles[-1] / values.mean(), rel=0.05)
-    found = network(shapes={PAGE: shape, SEARCH: shape}).simulated({PAGE: 0.2, SEARCH: 0.1}, 1)
+    found = network(shapes={PAGE: shape, SEARCH: shape}).simulated(due({PAGE: 0.2, SEARCH: 0.1}, 2e4, 1), 2e4, 1)
     assert found is not None
     assert found[PAGE].p95_seconds == pytest.approx(0.0242 * quantiles[-1] / values.mean(), rel=0.1)
+
+
+def due(rates: dict[str, float], seconds: float, seed: int) -> dict[str, list[float]]:
+    """Poisson arrivals."""
+    random = np.random.default_rng(seed)
+    return {
+        name: [float(each) for each in np.sort(random.uniform(0, seconds, random.poisson(rate * seconds)))]
+        for name, rate in rates.items()
+    }
 
 
 def measured(truth: Network, rate: float, shares: dict[str, float], kind: str, seed: int) -> StepFigures:
     """A step of a system that is a network, by simulation."""
     rates = {name: rate * share for name, share in shares.items()}
-    random = np.random.default_rng(seed)
-    found = truth.simulated(rates, seed)
+    random, arrivals = np.random.default_rng(seed), due(rates, STEP_SECONDS, seed)
+    found = truth.simulated(arrivals, STEP_SECONDS, seed)
     assert found is not None
     each = [
         EndpointFigures(
             name=name, offered_requests_per_second=rates[name], requests_per_second=rates[name], failures=0,
-            unfinished=0, response_time_mean_seconds=found[name].mean_seconds, response_time_p50_seconds=None,
-            response_time_p95_seconds=found[name].p95_seconds, response_time_p99_seconds=None,
-            response_time_quantiles_seconds=[
-                -math.log(1 - place / 20) * found[name].mean_seconds for place in range(1, 20)
+            unfinished=0, response_time_mean_seconds=mean, response_time_p50_seconds=None,
+            response_time_p95_seconds=p95, response_time_p99_seconds=None,
+            response_time_quantiles_seconds=[] if mean is None else [
+                -math.log(1 - place / 20) * mean for place in range(1, 20)
             ],
+            requests=len(arrivals[name]), due_seconds=arrivals[name],
         )
         for name in rates
+        for mean, p95 in [(found[name].mean_seconds, found[name].p95_seconds) if name in found else (None, None)]
     ]  # fmt: skip
     used = {
         tier: sum(rates[name] * truth.demands[name, tier] for name in rates) * float(random.normal(1, 0.01))
@@ -268,7 +304,7 @@ def measured(truth: Network, rate: float, shares: dict[str, float], kind: str, s
             tier: TierUse(cpu_cores=cores, busiest_process_cores=cores / truth.processes.get(tier, 8))
             for tier, cores in used.items()
         },
-        machine_busy_cores=sum(used.values()) + truth.background.at(rate),
+        machine_busy_cores=sum(used.values()) + truth.background.at(rate), measured_seconds=STEP_SECONDS,
     )  # fmt: skip
 
 
@@ -502,13 +538,13 @@ def test_cores_that_other_programs_have_take_nothing_and_break_nothing(plain: Ap
 
 def test_a_figure_of_few_requests_says_nothing_of_the_model(plain: ApplicationSummary) -> None:
     assert plain.model is not None
-    quantiles = [-math.log(1 - place / 20) * 0.01 for place in range(1, 20)]
-    step = plain.steps[0].endpoints[0].model_copy(update={"response_time_quantiles_seconds": quantiles})
-    for count in (100, 10_000):
-        mean, p95 = fitting.known_to([step.model_copy(update={"requests": count})])
+    alone = network(shapes={}, demands={(PAGE, "web"): 1e-6, (SEARCH, "web"): 1e-6})
+    for count in (100, 2_000):
+        said = alone.simulated({PAGE: [float(second) for second in range(count)]}, count, 1)
+        assert said is not None
         # Of an exponential: its deviation is its mean; of p95, sqrt(p (1 - p) / n) / density, over three means.
-        assert mean == pytest.approx(1.96 / math.sqrt(count), rel=0.1)
-        assert p95 == pytest.approx(1.96 * math.sqrt(0.95 / 0.05 / count) / math.log(20), rel=0.1)
+        assert said[PAGE].mean_within == pytest.approx(1.96 / math.sqrt(count), rel=0.5)
+        assert said[PAGE].p95_within == pytest.approx(1.96 * math.sqrt(0.95 / 0.05 / count) / math.log(20), rel=0.5)
     figure = plain.model.held_out[0]
     rough = figure.model_copy(update={"measured_mean_known_to": 0.2, "measured_p95_known_to": 0.2})
     assert [len(each) for each in fitting.errors([rough]).values()] == [1, 0, 1]
@@ -519,7 +555,8 @@ def test_a_step_is_predicted_for_the_requests_that_were_drawn(plain: Application
     drawn = [each.model_copy(update={"requests": 30}) for each in step.endpoints]
     found = fitting.rates_of(step.model_copy(update={"endpoints": drawn, "measured_seconds": 2.0}))
     assert found == {PAGE: 15.0, SEARCH: 15.0}
-    assert fitting.rates_of(step) == {each.name: each.offered_requests_per_second for each in step.endpoints}
+    as_offered = step.model_copy(update={"measured_seconds": None})
+    assert fitting.rates_of(as_offered) == {each.name: each.offered_requests_per_second for each in step.endpoints}
 
 
 def test_errors_are_of_what_could_be_told(plain: ApplicationSummary) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from benchmarks.applications import synthetic
 from sojourn import _native
-from sojourn.applications import diagnosis, objectives
+from sojourn.applications import climb, diagnosis, objectives
 from sojourn.applications.diagnosis import CoreGroup, core_groups
 from sojourn.applications.endpoints import Endpoint
 from sojourn.applications.flows import target_list
@@ -213,6 +216,12 @@ def test_backends_that_wait_for_a_lock_or_the_disk_name_it() -> None:
     assert found(disk)[0] == ("db", "disk")
 
 
+def test_threads_that_wait_for_a_disk_at_any_load_do_not_end_its_growth() -> None:
+    blocked = tiers_with(app=TierUse(cpu_cores=0.05, blocked_threads=1.3))
+    assert found(figures(100, 2.0, tiers=blocked))[0] == ("app", "disk")
+    assert ("app", "disk") not in found(figures(100, 2.0, tiers=blocked), figures(5, tiers=blocked))
+
+
 def test_connections_that_are_all_in_use_are_the_pool_s_end() -> None:
     top = figures(100, 2.0, database=database(active=2, in_transaction=5.8), tiers=tiers_with())
     assert found(top)[0] == ("app", "connections")
@@ -238,6 +247,22 @@ def test_tiers_on_cores_of_their_own_are_groups_of_their_own() -> None:
     apart = [TIERS[0].model_copy(update={"cores": [0]}), TIERS[1].model_copy(update={"cores": [1]}), TIERS[2]]
     assert core_groups(apart) == [CoreGroup(("web", "app", "db"), 2)]
     assert core_groups(apart[:2]) == [CoreGroup(("web",), 1), CoreGroup(("app",), 1)]
+
+
+@pytest.mark.parametrize(
+    ("requests", "failures", "is_failed"),
+    [(6, 1, False), (10, 2, False), (10, 4, True), (1000, 60, False), (1000, 80, True)],
+)
+def test_a_step_fails_by_more_failures_than_chance_gives(requests: int, failures: int, is_failed: bool) -> None:
+    with_failures = replace(tried(10.0, 0.1, 0.1).step.endpoints[0], requests=requests, failures=failures)
+    step = replace(tried(10.0, 0.1, 0.1).step, endpoints=[with_failures])
+    assert (not climb.is_by_chance(step, 0.05)) == is_failed
+
+
+def test_the_load_rises_on_where_the_first_estimate_was_too_low() -> None:
+    found = synthetic.SHOP.climbed(0.2)
+    rates = [each.offered_requests_per_second / synthetic.SHOP.knee for each in found]
+    assert max(rates) == pytest.approx(0.2 * climb.CLIMB_FRACTIONS[-1] * climb.BEYOND_GROWTH**climb.BEYOND_MAX)
 
 
 def test_the_knee_divides_the_steps_that_passed_from_those_that_failed() -> None:

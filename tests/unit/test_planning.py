@@ -17,7 +17,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.planning.by_size import by_size
 from sojourn.planning.evaluation import Evaluator
 from sojourn.planning.growth import grow, parse_growth
-from sojourn.planning.mix import cheapest_mix, parse_price
+from sojourn.planning.mix import cheapest_mix, mixes_of, parse_price
 from sojourn.planning.parameters import levers, parameter
 from sojourn.planning.plan import Questions, parse_sweep, plan
 from sojourn.planning.search import largest_traffic, smallest
@@ -240,7 +240,8 @@ def test_the_needed_hit_ratio() -> None:
 def test_the_cheapest_mix_is_on_the_front() -> None:
     target, document = parse_target("mean < 300ms at 10 req/s", read("public-site"))
     priced = [parse_price(text, document) for text in ("station.line.rate=20/Mbit/s", "station.web.speed = 50")]
-    mix = cheapest_mix(Evaluator(target.metric), document, priced, 0.3)
+    evaluator = Evaluator(target.metric)
+    mix = cheapest_mix(evaluator, document, priced, mixes_of(evaluator, document, priced), 0.3)
     costs, times = [each.cost for each in mix.front], [each.seconds for each in mix.front]
     assert costs == sorted(costs)
     assert times == sorted(times, reverse=True)
@@ -304,9 +305,21 @@ def test_means_by_size_average_to_the_mean() -> None:
 
 def test_an_impossible_target_says_what_remains() -> None:
     target, document = parse_target("mean < 150ms at 40 req/s", read("public-site"))
+    told: list[tuple[float, str]] = []
     found = plan(
-        document, target, Evaluator(target.metric), Questions(sweeps=[parse_sweep("traffic=0.1..0.5", document)])
+        document,
+        target,
+        Evaluator(target.metric),
+        Questions(
+            sweeps=[parse_sweep("traffic=0.1..0.5", document)],
+            priced=[parse_price("station.web.speed=50", document)],
+        ),
+        lambda share, what: told.append((share, what)),
     )
+    shares = [share for share, _ in told]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0, pytest.approx(1))
+    assert {"largest traffic", "cheapest mix", "sweep of traffic"} <= {what for _, what in told}
     assert not found.reachable
     assert found.floor_seconds == pytest.approx(0.195, rel=0.01)
     assert found.floor_because == "backbone"

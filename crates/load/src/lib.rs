@@ -37,4 +37,4 @@ pub use plan::{
     parse_rate, parse_schedule, scenario_schemas,
 };
 pub use runtime::{RunError, TIMER_SLACK_MAX, timestamps};
-pub use statistics::{Figures, Outcome, Report, StepLimit, TICK, Timeline, report, webstone};
+pub use statistics::{Figures, NamedRequests, Outcome, Report, StepLimit, TICK, Timeline, report, webstone};

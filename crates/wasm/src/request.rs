@@ -26,6 +26,8 @@ enum Request {
         settings: Vec<String>,
         seed: u64,
         half_width: f64,
+        /// Without it, the default of a simulation.
+        jobs_min: Option<u64>,
         jobs_max: u64,
         targets: Vec<String>,
     },
@@ -55,8 +57,8 @@ pub fn answer(request: &[u8], should_continue: &mut dyn FnMut(u64) -> bool) -> S
         Ok(Request::Predict { system, variants, percentiles }) => {
             respond(predict(&system, &variants, percentiles))
         }
-        Ok(Request::Simulate { system, settings, seed, half_width, jobs_max, targets }) => {
-            let plan = plan(seed, half_width, jobs_max, &targets);
+        Ok(Request::Simulate { system, settings, seed, half_width, jobs_min, jobs_max, targets }) => {
+            let plan = plan(seed, half_width, (jobs_min, jobs_max), &targets);
             respond(plan.and_then(|plan| simulate(&system, &settings, &plan, should_continue)))
         }
         Ok(Request::Write { system, settings }) => respond(written(&system, &settings)),
@@ -102,11 +104,17 @@ fn simulate(
     result.map_err(|error| error.to_string())
 }
 
-fn plan(seed: u64, half_width: f64, jobs_max: u64, targets: &[String]) -> Result<Plan, String> {
+fn plan(
+    seed: u64,
+    half_width: f64,
+    (jobs_min, jobs_max): (Option<u64>, u64),
+    targets: &[String],
+) -> Result<Plan, String> {
     let targets: Option<Vec<Target>> = targets.iter().map(|name| Target::of(name)).collect();
     let targets = targets.ok_or("a target is mean, p50, p90, p95, p99 or p999")?;
     // A page's memory has one thread, so there is one replication.
-    Ok(Plan { relative_half_width: half_width, targets, jobs_max, seed, ..Plan::default() })
+    let jobs_min = jobs_min.unwrap_or(Plan::default().jobs_min);
+    Ok(Plan { relative_half_width: half_width, targets, jobs_min, jobs_max, seed, ..Plan::default() })
 }
 
 fn read(system: &str, settings: &[String]) -> Result<sojourn_queueing::system::System, String> {

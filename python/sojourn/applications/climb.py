@@ -7,6 +7,7 @@ finish its queued requests.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,12 +18,14 @@ from sojourn import engine
 from sojourn.applications.diagnosis import unhindered_seconds
 from sojourn.applications.failures import cure, in_words
 from sojourn.applications.request import Effort
-from sojourn.applications.summary import EndpointFigures, IdleUse, StepFigures, TierDescription
+from sojourn.applications.schedule import Schedule
+from sojourn.applications.summary import CLIMB, EndpointFigures, IdleUse, StepFigures, TierDescription
 from sojourn.applications.traffic import EndpointStep, Step, Traffic
 from sojourn.engine.progress import ProgressLine
 from sojourn.failure import CouldNotRun
 from sojourn.loading.confidence import student_t
 from sojourn.results.records import Interval
+from sojourn.text import format
 from sojourn.tiers.watch import SystemUse, TierUse, Watch
 
 IDLE_LENGTH = 2.0
@@ -34,6 +37,8 @@ FIRST_RATE = 2.0
 GROWTH = 1.8
 CLIMB_FRACTIONS = (0.35, 0.55, 0.7, 0.8, 0.88, 0.96, 1.06)
 """Loads of the climb's steps, as fractions of the first estimate of the knee."""
+BEYOND_GROWTH, BEYOND_MAX = 1.15, 8
+"""If all of them pass, the estimate was too low, as beside other work that has ended: so much more a step, so often."""
 OVERLOAD_FRACTION = 1.35
 OVERLOAD_LENGTH = 2.0
 """The overload step is longer by this factor, because it identifies the bottleneck."""
@@ -48,6 +53,8 @@ same climb, or of the fastest: the longer the queue, the longer it takes until i
 LENGTH_MAX = 2.5
 """The longest step, in multiples of the effort's step."""
 SHORTFALL_MAX = 0.07
+FAILURES_CHANCE = 0.01
+"""Failures are too many if so many came by chance less often than this."""
 SLOW_FACTOR = 15.0
 """A mean response time above this multiple of the first step's counts as disproportionate: the queue grows during the
 step.
@@ -80,7 +87,11 @@ class Climb:
     effort: Effort
     errors_max: float
     rate_max: float | None
-    told: Callable[[str], None]
+    told: Callable[[str, float | None, float | None], None]
+    """Called with what comes next and what was found so far, the share of the stage that is done, and the seconds that
+    all the rest will take.
+    """
+    schedule: Schedule
     progress: engine.Progress | None = None
     """Receives a line of progress per second, with the usage of each tier."""
     steps: list[tuple[Step, StepFigures]] = field(default_factory=list)
@@ -92,7 +103,7 @@ class Climb:
     def idle(self) -> dict[str, IdleUse]:
         """Watches the tiers without a load: what they use then is no request's."""
         self._require_tiers()
-        self.told("no load")
+        self.told("no load", None, self.schedule.left_seconds())
         self._cool()
         begin, seconds = time.time(), IDLE_LENGTH * self.effort.step_seconds
         time.sleep(seconds)
@@ -101,7 +112,12 @@ class Climb:
 
     def explore(self, first: float | None = None) -> tuple[float, str]:
         """Raises the load until a step fails; returns a first estimate of the knee (requests/s) and the reason."""
-        rate, passed = first or self._lowest(), 0.0
+        found = self._explore(first or self._lowest())
+        self.schedule.ended("explore")
+        return found
+
+    def _explore(self, rate: float) -> tuple[float, str]:
+        passed = 0.0
         while True:
             limited = self.rate_max is not None and rate >= self.rate_max
             rate = min(rate, self.rate_max) if self.rate_max is not None else rate
@@ -122,15 +138,20 @@ class Climb:
 
     def climb(self, knee: float) -> None:
         """Measures the log's mix around the knee."""
+        beyond = [CLIMB_FRACTIONS[-1] * BEYOND_GROWTH**step for step in range(1, BEYOND_MAX + 1)]
         for _ in range(self.effort.climbs):
             failures, self.latest = 0, None
-            for fraction in CLIMB_FRACTIONS:
-                _, figures = self._step("climb", self._log_mix(self._allowed(knee * fraction)))
+            for fraction in (*CLIMB_FRACTIONS, *beyond):
+                rate = self._allowed(knee * fraction)
+                if fraction > CLIMB_FRACTIONS[-1] and (failures or rate < knee * fraction):
+                    break
+                _, figures = self._step(CLIMB, self._log_mix(rate))
                 failures += figures.failed_because is not None
                 if figures.failed_because is not None and fraction == CLIMB_FRACTIONS[0]:
                     self._require_recovery(knee)
                 if failures == 2:
                     break
+        self.schedule.ended("climb")
 
     def users_at(self, rate: float) -> float:
         """How many users make the log's mix at this rate if they wait for nobody (interactive response time law)."""
@@ -212,7 +233,9 @@ class Climb:
 
     def _step(self, kind: str, rates: Mapping[str, float], seconds: float | None = None) -> tuple[Step, StepFigures]:
         self._require_tiers()
-        self.told(f"{kind}: {sum(rates.values()):,.1f} requests/s")
+        asked = f"{kind}: {sum(rates.values()):,.1f} requests/s"
+        self.told(f"{asked}{self._found()}", self.schedule.share(kind), self.schedule.left_seconds())
+        began = time.monotonic()
         lengths = self._lengths(seconds or self.effort.step_seconds)
         step = self.traffic.step(rates, *lengths, self._unhindered(), in_sessions=kind != "mix", progress=self._shown)
         figures = described(kind, step, self.watch.used(step.begin, step.end))
@@ -222,7 +245,21 @@ class Climb:
             raise Stopped("interrupted")
         if figures.failed_because is not None:
             self._cool()
+        self.schedule.did(kind, time.monotonic() - began)
         return step, figures
+
+    def _found(self) -> str:
+        """The highest load of the log's mix that was sustained so far, in words."""
+        passed = [figures for _, figures in log_mix(self.steps) if figures.failed_because is None]
+        if not passed:
+            return ""
+        best = max(passed, key=lambda each: each.requests_per_second)
+        used = {name: each.cpu_cores for name, each in best.tiers.items() if each.cpu_cores is not None}
+        busiest = max(used, key=lambda name: used[name]) if used else None
+        p95 = best.response_time_p95_seconds
+        said = f"; so far {best.requests_per_second:,.4g}"
+        said += "" if p95 is None else f" with a p95 of {format.seconds(p95)}"
+        return said if busiest is None else f"{said}, {busiest} {used[busiest]:.2f} cores"
 
     @property
     def _shown(self) -> engine.Progress | None:
@@ -246,7 +283,7 @@ class Climb:
         return max(seconds, min(longest, STEP_RESPONSES * response)), settle
 
     def _beyond(self, step: Step) -> str | None:
-        if step.failed_fraction > self.errors_max:
+        if step.failed_fraction > self.errors_max and not is_by_chance(step, self.errors_max):
             causes = in_words(step.failed_by)
             named = f" ({causes})" if causes else ""
             return f"{step.failed_fraction:.1%} of the requests failed or were not answered{named}"
@@ -279,6 +316,19 @@ class Climb:
             if busy < 0.1 and working < 0.5:
                 return
             time.sleep(COOL_SECONDS / 2)
+
+
+def is_by_chance(step: Step, fraction: float) -> bool:
+    """True if so many failures, or more, are no surprise where this fraction fails: one of six requests says little.
+
+    Failures are taken as independent, by Poisson's law.
+    """
+    due = sum(each.requests for each in step.endpoints)
+    failed, mean = round(step.failed_fraction * due), fraction * due
+    if mean <= 0:
+        return False
+    fewer = math.fsum(math.exp(count * math.log(mean) - mean - math.lgamma(count + 1)) for count in range(failed))
+    return 1 - fewer > FAILURES_CHANCE
 
 
 def _counters(used: TierUse) -> dict[str, float]:
@@ -337,6 +387,7 @@ def described(kind: str, step: Step, used: SystemUse) -> StepFigures:
                 requests=each.requests,
                 abandoned=each.abandoned,
                 first_failure=each.first_failure,
+                due_seconds=[round(due, 4) for due in each.due_seconds] if kind == CLIMB else [],
             )
             for each in step.endpoints
         ],

@@ -28,8 +28,10 @@ WAITING_MIN = 1.0
 """The limit of backends waiting for the same kind of event, on average: at least one at all times."""
 WAITING_SHARE = 0.4
 """The limit of their share of the active backends."""
-BLOCKED_MIN = 0.7
-"""The limit of threads waiting for a disk, on average."""
+BLOCKED_MIN, BLOCKED_GROWTH_MIN = 0.7, 2.0
+"""The limit of threads waiting for a disk, on average, and as a multiple of those that wait with little load: where
+others load the disk, threads wait for it at any load.
+"""
 POOL_MAX = 0.88
 """The limit of a connection pool's usage: nearly always exhausted."""
 POOL_WAITS_MIN = 0.5
@@ -73,7 +75,7 @@ def find(
         unhindered: the response time of each endpoint with nothing in its way.
         tiers: as they were declared: clients first, the database last.
     """
-    found = [*_processors(top, tiers, CPU_MAX), *_processes(top, tiers), *_waits(top, tiers)]
+    found = [*_processors(top, tiers, CPU_MAX), *_processes(top, tiers), *_waits(low, top, tiers)]
     # Starving threads show contention for cores, but a thread that waits for a lock does not wait for a core.
     found += [*_processors(top, tiers, 0.0), *_pool(top, tiers)]
     if not any(each.cause == "cpu" for each in found) and not _is_crowded(top, tiers):
@@ -126,7 +128,7 @@ def _processes(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[C
             yield Cause(tier=tier.name, cause="cpu", because=because + ": it never sleeps")
 
 
-def _waits(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]:
+def _waits(low: StepFigures, top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]:
     database = top.database
     tier = tiers[-1].name if tiers else None
     if database is not None:
@@ -138,7 +140,8 @@ def _waits(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause
                 yield Cause(tier=tier, cause=cause, because=because)
     for each in tiers:
         blocked = top.tiers[each.name].blocked_threads
-        if blocked is not None and blocked >= BLOCKED_MIN:
+        anyway = low.tiers[each.name].blocked_threads or 0.0
+        if blocked is not None and blocked >= max(BLOCKED_MIN, BLOCKED_GROWTH_MIN * anyway):
             because = f"{blocked:.1f} threads of {each.name} wait for a disk at any time"
             yield Cause(tier=each.name, cause="disk", because=because)
 

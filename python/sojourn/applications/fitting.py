@@ -2,10 +2,10 @@
 
 It is fitted to the steps with one endpoint alone, to the first rise with the log's mix and to that mix at low loads.
 It is tested on the log's own mix around the knee, which the fit did not see. CPU usage by other programs is not part
-of the system: each step is predicted with the usage measured in it. Nor is the draw of random arrivals: each step is
-predicted for the requests that were due in it, and a figure of so few requests that it is not known as well as is
-aimed at says nothing of the model. How well it is known follows from their number and spread, and from how long the
-queues of the network itself remember: requests that wait behind each other are not independent.
+of the system: each step is predicted with the usage measured in it. Nor is the draw of random arrivals: the very
+requests of each step are simulated, from the empty system on, because a few seconds near the knee have no steady state.
+What is left to chance are the requests' sizes and waits. They are drawn many times; a figure whose draws differ by more
+than the errors that are looked for says nothing of the model.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 
 from sojourn.applications.demands import Measured
 from sojourn.applications.diagnosis import CoreGroup, core_groups
-from sojourn.applications.network import Background, Network, Places, shape_of
-from sojourn.applications.summary import EndpointFigures, HeldOutFigure, StepFigures, TierDescription
+from sojourn.applications.network import Background, Figures, Network, Places, shape_of
+from sojourn.applications.summary import CLIMB, EndpointFigures, HeldOutFigure, StepFigures, TierDescription
 
 ERRORS_MAX: Mapping[str, float] = {"throughput": 0.05, "mean": 0.15, "p95": 0.25}
 """Largest relative errors of a credible network, in the median over endpoints and held-out loads."""
@@ -38,8 +38,6 @@ COUNTS = (0.55, 1.1)
 """The range of place counts tried, in multiples of the number that seems to be held."""
 COUNTS_TRIED = 8
 CPU_MIN_SECONDS = 1e-4
-NORMAL = 1.96
-"""Standard errors on either side of a 95 % interval."""
 BACKGROUND_STEPS = 8
 OTHERS_MORE_MAX = 0.3
 """Steps in which other programs use more additional cores than this are left out as disturbed."""
@@ -138,48 +136,68 @@ def counts(network: Network, places: Places, most: float) -> list[int]:
 
 
 def tried(found: Fitted, seed: int) -> list[HeldOutFigure]:
-    """Predictions for held-out loads beside the measurements, by endpoint and load.
+    """Predictions for the requests of held-out steps beside the measurements, by endpoint and load.
 
     Steps at the same load are combined, weighted by their requests.
     """
     loads = defaultdict[float, list[StepFigures]](list)
     for step in found.unseen:
         loads[round(step.offered_requests_per_second, 3)].append(step)
-    result = []
+    random, result = np.random.default_rng(seed), []
     for load, steps in sorted(loads.items()):
-        told = [beside(found.network, step, found.tiers).simulated(rates_of(step), seed) for step in steps]
-        known = [each for each in told if each is not None]
+        told = [_again(found, step, seed, random) for step in steps]
         for name in found.network.endpoints:
             measured = [each for step in steps for each in step.endpoints if each.name == name]
-            figures = [each[name] for each in known if name in each] if len(known) == len(steps) else []
-            tails = [each.p95_seconds for each in figures if each.p95_seconds is not None]
+            rows = [
+                (figures[name], own.requests_per_second)
+                for figures, own in zip(told, measured, strict=True)
+                if figures is not None and name in figures and own.response_time_mean_seconds is not None
+            ]
+            is_told = bool(rows) and len(rows) == sum(each.response_time_mean_seconds is not None for each in measured)
+            means = [(each.mean_seconds, each.mean_within, weight) for each, weight in rows]
+            tails = [(each.p95_seconds, each.p95_within, weight) for each, weight in rows]
+            mean, mean_known_to = _combined(means) if is_told else (None, None)
+            p95, p95_known_to = _combined(tails) if is_told else (None, None)
             due = statistics.mean(rates_of(step).get(name, 0.0) for step in steps)
-            seconds = sum(step.measured_seconds or 0.0 for step in steps)
-            mean_known_to, p95_known_to = (
-                _largest(
-                    [of_requests, *(each / math.sqrt(seconds) for each in scatters if each is not None and seconds)]
-                )
-                for of_requests, scatters in zip(
-                    known_to(measured),
-                    ([each.mean_scatter for each in figures], [each.p95_scatter for each in figures]),
-                    strict=True,
-                )
-            )
             result.append(
                 HeldOutFigure(
                     offered_requests_per_second=load,
                     endpoint=name,
                     measured_per_second=statistics.mean(each.requests_per_second for each in measured),
-                    predicted_per_second=due if figures else None,
+                    predicted_per_second=due if is_told else None,
                     measured_mean_seconds=_mean(measured, "response_time_mean_seconds"),
-                    predicted_mean_seconds=statistics.mean(each.mean_seconds for each in figures) if figures else None,
+                    predicted_mean_seconds=mean,
                     measured_p95_seconds=_mean(measured, "response_time_p95_seconds"),
-                    predicted_p95_seconds=statistics.mean(tails) if tails else None,
+                    predicted_p95_seconds=p95,
                     measured_mean_known_to=mean_known_to,
                     measured_p95_known_to=p95_known_to,
                 )
             )
     return result
+
+
+def _again(found: Fitted, step: StepFigures, seed: int, random: np.random.Generator) -> Mapping[str, Figures] | None:
+    """The same requests, simulated; at random times where theirs are not known."""
+    seconds = step.measured_seconds
+    if not seconds:
+        return None
+    due = {
+        each.name: each.due_seconds or [float(time) for time in random.uniform(0, seconds, each.requests or 0)]
+        for each in step.endpoints
+    }
+    return beside(found.network, step, found.tiers).simulated(due, seconds, seed)
+
+
+def _combined(rows: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
+    """The mean of independent figures, and how far from it, relative, chance may lead.
+
+    Args:
+        rows: a figure, how far from it, relative, chance may lead, and its weight.
+    """
+    whole = sum(weight for _, _, weight in rows)
+    mean = sum(weight * figure for figure, _, weight in rows) / whole
+    within = math.sqrt(sum((weight * figure * relative) ** 2 for figure, relative, weight in rows)) / whole
+    return mean, within / mean if mean else 0.0
 
 
 def beside(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) -> Network:
@@ -230,26 +248,6 @@ def others(step: StepFigures, tiers: Sequence[TierDescription]) -> float | None:
     )
 
 
-def _largest(values: Sequence[float | None]) -> float | None:
-    return max((each for each in values if each is not None), default=None)
-
-
-def known_to(measured: Sequence[EndpointFigures]) -> tuple[float | None, float | None]:
-    """How well the mean and the p95 of an endpoint are known from so many independent requests, relative."""
-    count = sum(each.requests or 0 for each in measured)
-    shape = shape_of(
-        [each.response_time_quantiles_seconds for each in measured], [each.requests_per_second for each in measured]
-    )
-    if not count or not shape:
-        return None, None
-    relative = np.array(shape)
-    p90, p95 = (float(each) for each in np.quantile(relative, [0.9, 0.95]))
-    # The tail is about exponential, with the density (1 - 0.95) / scale at p95.
-    scale = (p95 - p90) / math.log(2)
-    mean = NORMAL * float(relative.std()) / math.sqrt(count)
-    return mean, NORMAL * math.sqrt(0.95 * 0.05 / count) * scale / 0.05 / p95 if p95 > 0 else None
-
-
 def rates_of(step: StepFigures) -> dict[str, float]:
     """The rates in a step by endpoint, as drawn where that is known."""
     seconds = step.measured_seconds
@@ -266,7 +264,7 @@ def _is_fitted(step: StepFigures, knee: float) -> bool:
 
 
 def _is_unseen(step: StepFigures, knee: float) -> bool:
-    return step.kind == "climb" and FITTED_LOAD_MAX * knee < step.offered_requests_per_second <= TRIED_LOAD_MAX * knee
+    return step.kind == CLIMB and FITTED_LOAD_MAX * knee < step.offered_requests_per_second <= TRIED_LOAD_MAX * knee
 
 
 def _waits(network: Network, steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> dict[str, float]:

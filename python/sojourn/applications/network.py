@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,9 +22,16 @@ from sojourn import _native
 from sojourn.applications.contention import Load, Stretch, stretches, utilisation
 from sojourn.applications.diagnosis import CoreGroup
 from sojourn.assessment.verification.predictions import mean_wait
+from sojourn.calibration.estimate import FloatArray
 
 HALF_WIDTH = 0.02
 JOBS_MAX = 400_000
+REPLICATIONS = 40
+"""Of a step's requests. Their spread tells how far a measurement may be from the model if the model is right."""
+RATE_MIN = 1e-6
+"""In a system file, of a class whose arrivals are given (1/s)."""
+NORMAL = 1.96
+"""Standard errors on either side of a 95 % interval."""
 HOLDING_MIN = 0.1
 """An endpoint with less than this share of the mean CPU time in the tier with limited places does not use them."""
 ROUTES_MAX = 16
@@ -76,13 +84,13 @@ class Background:
 
 @dataclass(frozen=True)
 class Figures:
-    """An endpoint's figures at some load."""
+    """An endpoint's response times in a step, over replications of it."""
 
     mean_seconds: float
-    p95_seconds: float | None
-    mean_scatter: float | None = None
-    """How far from it, relative, the mean of one second may be (95 %); that of T seconds is sqrt(T) times nearer."""
-    p95_scatter: float | None = None
+    p95_seconds: float
+    mean_within: float
+    """How far from it, relative, the mean of the same requests may be by chance (95 %)."""
+    p95_within: float
 
 
 @dataclass(frozen=True)
@@ -148,31 +156,49 @@ class Network:
             for name in self.endpoints
         }
 
-    def simulated(self, rates: Mapping[str, float], seed: int) -> dict[str, Figures] | None:
-        """Means and 95th percentiles by endpoint; None above capacity."""
-        if self.mean_seconds(rates) is None:
+    def simulated(self, due: Mapping[str, Sequence[float]], seconds: float, seed: int) -> dict[str, Figures] | None:
+        """The response times of requests that are due at these times, by endpoint; None if others have all cores.
+
+        The system is empty at the first of them: a load near capacity, or above it, has no steady state within a step.
+
+        Args:
+            due: by endpoint, from the begin of the measured time; those due before it, or after its end, are there for
+                the others to wait for.
+            seconds: how long it is measured.
+            seed: of the requests' sizes and times.
+        """
+        rates = {name: sum(0 <= each < seconds for each in times) / seconds for name, times in due.items()}
+        capacity = self._limit_of_cores(rates) if sum(rates.values()) > 0 else 0.0
+        if capacity <= 0:
             return None
-        try:
+        scale = min(1.0, SATURATED * capacity / sum(rates.values()))
+        arrivals: dict[str, tuple[str, FloatArray]] = {}
+        for index, name in enumerate(self.endpoints):
+            times = np.sort(np.array(due.get(name, ())))
+            measured = (times >= 0) & (times < seconds)
+            # A class of its own has those whose times do not count.
+            parts = {_class(index): times[measured], f"unmeasured{index}": times[~measured]}
+            arrivals |= {class_name: (name, part) for class_name, part in parts.items() if part.size}
+        classes = {class_name: name for class_name, (name, _) in arrivals.items()}
+        text = self._system_file({name: rate * scale for name, rate in rates.items()}, classes)
+        random, said = np.random.default_rng(seed), defaultdict[str, list[tuple[float, float]]](list)
+        for replication in range(REPLICATIONS):
+            traces = {each: (times, self._sizes(name, times.size, random)) for each, (name, times) in arrivals.items()}
             found = _native.simulate_system(
-                self.system_file(rates), HALF_WIDTH, JOBS_MAX, seed, targets=["mean", "p95"]
+                text, HALF_WIDTH, JOBS_MAX, seed + replication, targets=["mean", "p95"], traces=traces
             )
-        except ValueError:
-            return None
-        classes = found["classes"]
-        steady_seconds = found["simulated_seconds"] * (1 - found["warm_up_jobs"] / max(1, found["jobs"]))
-
-        def scatter(times: Mapping[str, float | None], figure: str) -> float | None:
-            value, half_width = times[figure], times[f"{figure}_half_width"]
-            return half_width / value * math.sqrt(steady_seconds) if value and half_width is not None else None
-
-        return {
-            name: Figures(times["mean"], times["p95"], scatter(times, "mean"), scatter(times, "p95"))
-            for index, name in enumerate(self.endpoints)
-            if (times := classes.get(f"e{index}", {}).get("response_time_seconds")) and times["mean"] is not None
-        }
+            for index, name in enumerate(self.endpoints):
+                times = found["classes"].get(_class(index), {}).get("response_time_seconds")
+                if times and times["mean"] is not None and times["p95"] is not None:
+                    said[name].append((times["mean"], times["p95"]))
+        return {name: _figures(np.array(each)) for name, each in said.items()}
 
     def system_file(self, rates: Mapping[str, float]) -> str:
         """The network as a system file at these rates, with the stretches at that load."""
+        classes = {_class(index): name for index, name in enumerate(self.endpoints) if rates.get(name, 0.0) > 0}
+        return self._system_file(rates, classes)
+
+    def _system_file(self, rates: Mapping[str, float], classes: Mapping[str, str]) -> str:
         stretched = self._stretches(rates) or self._alone()
         lines = ['name = "application"', ""]
         places = self._fewest()
@@ -193,10 +219,9 @@ class Network:
                 lines += [f'[stations."{tier}"]', 'discipline = "is"']
             lines += ['demand = "1ns"', ""]
         lines += ["[stations.elsewhere]", 'discipline = "is"', 'demand = "1ns"', ""]
-        for index, name in enumerate(self.endpoints):
-            if rates.get(name, 0.0) > 0:
-                lines += [f"[classes.e{index}]  # {name}", f'rate = "{rates[name]:.6g}/s"']
-                lines += [f"document = {self._shape(name)}", *self._routes(index, name, stretched), ""]
+        for class_name, name in classes.items():
+            lines += [f"[classes.{class_name}]  # {name}", f'rate = "{max(rates.get(name, 0.0), RATE_MIN):.6g}/s"']
+            lines += [f"document = {self._shape(name)}", *self._routes(class_name, name, stretched), ""]
         return "\n".join(lines)
 
     def working(self, rates: Mapping[str, float], places: Places) -> float:
@@ -338,6 +363,12 @@ class Network:
         shape = self.shapes.get(name)
         return 2.0 if not shape else float(np.mean(np.square(shape)) / np.mean(shape) ** 2)
 
+    def _sizes(self, name: str, count: int, random: np.random.Generator) -> FloatArray:
+        shape = self.shapes.get(name)
+        if not shape:
+            return random.exponential(UNIT_BYTES, count)
+        return random.choice(np.array(shape), count) * (UNIT_BYTES / float(np.mean(shape)))
+
     def _shape(self, name: str) -> str:
         shape = self.shapes.get(name)
         if not shape:
@@ -355,7 +386,7 @@ class Network:
                 ways *= count
         return found
 
-    def _routes(self, index: int, name: str, stretched: Mapping[str, Stretch]) -> list[str]:
+    def _routes(self, class_name: str, name: str, stretched: Mapping[str, Stretch]) -> list[str]:
         split = self._split()
         used = [tier for tier in split if self.demands.get((name, tier), 0.0) > 0]
         ways = list(itertools.product(*(range(split[tier]) for tier in used)))
@@ -364,7 +395,7 @@ class Network:
         lines = []
         for place, way in enumerate(ways):
             visits = self._route(name, stretched, dict(zip(used, way, strict=True)))
-            lines += [f"[[classes.e{index}.routes]]", f'name = "way{place}"', f"probability = {1 / len(ways):.9f}"]
+            lines += [f"[[classes.{class_name}.routes]]", f'name = "way{place}"', f"probability = {1 / len(ways):.9f}"]
             lines.append(f"visits = [{visits}]")
         return lines
 
@@ -399,6 +430,17 @@ class Network:
             law = f'{{ law = "exponential", mean = "{waiting * 1e9:.6g}ns" }}'
             visits.append(f'{{ station = "{station}", demand = {law}{held} }}')
         return visits
+
+
+def _class(index: int) -> str:
+    return f"e{index}"
+
+
+def _figures(said: FloatArray) -> Figures:
+    """Of the mean and the p95 of each replication; shape (replications, 2)."""
+    mean, p95 = (float(each) for each in said.mean(axis=0))
+    of_mean, of_p95 = (NORMAL * float(each) for each in said.std(axis=0))
+    return Figures(mean, p95, of_mean / mean if mean else 0.0, of_p95 / p95 if p95 else 0.0)
 
 
 def _demand(seconds: float) -> str:

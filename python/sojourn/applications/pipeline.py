@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sojourn import __version__, interrupts
 from sojourn.applications import baseline, load_definition, objectives, verdicts
 from sojourn.applications.answer import conclude
 from sojourn.applications.changes import Starting
-from sojourn.applications.climb import Climb, Stopped, idle_in_words, log_mix, shares
+from sojourn.applications.climb import CLIMB_FRACTIONS, Climb, Stopped, idle_in_words, log_mix, shares
 from sojourn.applications.knee import locate
 from sojourn.applications.objectives import Objective, Tried
 from sojourn.applications.request import ApplicationRequest
+from sojourn.applications.schedule import Schedule
 from sojourn.applications.summary import (
     SUMMARY,
     ApplicationSummary,
@@ -31,10 +32,13 @@ from sojourn.failure import CouldNotRun
 from sojourn.machine import cores
 from sojourn.results.records import Interval
 from sojourn.results.run_folder import RunFolder
+from sojourn.text import format
 from sojourn.tiers.watch import Watch
 
 COVERED_MIN = 0.5
 PREDICTIONS = "predictions.json"
+TRIED_SHOWN_MAX = 5
+"""How many requests that were tried once and answered otherwise are shown."""
 """The file of predictions, written before any change is made."""
 
 
@@ -126,9 +130,12 @@ class _Assessment:
                 self.summary.login = traffic.logged_in()
                 self.stages.done(f"{self.load.users.count} users")
             self.stages.begin("each request once")
-            wrong = traffic.try_out()
-            self.summary.warnings += [f"Tried once: {each}" for each in wrong]
-            self.stages.done("as expected" if not wrong else f"{len(wrong)} otherwise than expected")
+            tried = traffic.try_out()
+            self.summary.warnings += [f"Tried once: {each}" for each in tried.wrong[:TRIED_SHOWN_MAX]]
+            if len(tried.wrong) > TRIED_SHOWN_MAX:
+                self.summary.warnings.append(f"Tried once: {len(tried.wrong) - TRIED_SHOWN_MAX} others, too.")
+            self._leave_out(tried.left_out)
+            self.stages.done("as expected" if not tried.wrong else f"{len(tried.wrong)} otherwise than expected")
             climb = Climb(
                 traffic=traffic,
                 watch=watch,
@@ -136,10 +143,13 @@ class _Assessment:
                 effort=request.effort,
                 errors_max=request.errors_max,
                 rate_max=request.rate_max,
-                told=lambda said: self.stages.update(0, None, said),
+                told=self._tell,
+                schedule=Schedule.of(request.effort, len(self.load.shares), len(CLIMB_FRACTIONS)),
                 progress=self.stages.line if self.stages.shows_lines else None,
                 steps=self.steps,
             )
+            left = climb.schedule.left_seconds()
+            self.stages.say(f"the measurement takes about {format.about(left or 0.0)}, longer if the target is slow")
             self.stages.begin("no load")
             idle = climb.idle()
             self.summary.tiers = [each.model_copy(update={"idle": idle.get(each.name)}) for each in self.summary.tiers]
@@ -150,6 +160,18 @@ class _Assessment:
         if self.planned:
             self._verify(climb)
         self.summary.complete = True
+
+    def _tell(self, said: str, share: float | None, left_seconds: float | None) -> None:
+        self.stages.update(share or 0.0, None if share is None else 1.0, said, left_seconds)
+
+    def _leave_out(self, targets: Mapping[str, int]) -> None:
+        """Says which of the log's requests are not made because their targets answered otherwise."""
+        summary = self.summary
+        for name, count in targets.items():
+            fraction = count / summary.log_requests
+            why = f"{name}: tried once, its target answered otherwise than in the log"
+            summary.left_out.append(LeftOutRequests(why=why, requests=count, fraction=fraction))
+            summary.covered_fraction -= fraction
 
     def _climb(self, climb: Climb) -> None:
         self.stages.begin("rising load")

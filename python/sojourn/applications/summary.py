@@ -10,6 +10,8 @@ from sojourn.tiers.watch import DatabaseUse, TierUse
 SCHEMA = "sojourn-application-1"
 SUMMARY = "application.json"
 """The name of its file."""
+CLIMB = "climb"
+"""The kind of steps with the log's mix around the knee."""
 
 
 class EndpointFigures(Record):
@@ -33,6 +35,9 @@ class EndpointFigures(Record):
     """Never sent, because a request before them in their iteration had failed."""
     first_failure: str | None = None
     """The first answer that was not as it should be: what was asked, what came, what of it is wrong."""
+    due_seconds: list[float] = Field(default_factory=list)
+    """When its requests were due, from the begin of the measured time, negative before; only of the steps in which the
+    model is tried."""
 
 
 class Login(Record):
@@ -232,7 +237,7 @@ class HeldOutFigure(Record):
     measured_p95_seconds: float | None
     predicted_p95_seconds: float | None
     measured_mean_known_to: float | None = None
-    """Half the width of the 95 % interval, relative."""
+    """How far, relative, the mean of so few requests may be from what the model says of them (95 %)."""
     measured_p95_known_to: float | None = None
 
 

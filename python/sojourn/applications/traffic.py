@@ -13,8 +13,8 @@ import subprocess
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
@@ -22,6 +22,7 @@ from pydantic import JsonValue, ValidationError
 from sojourn import _native, engine, interrupts
 from sojourn.applications.failures import cure, in_words
 from sojourn.applications.flows import Flow
+from sojourn.applications.scenario import Table
 from sojourn.applications.summary import Login
 from sojourn.applications.users import Users
 from sojourn.engine.progress import parse
@@ -40,6 +41,10 @@ DRAIN_SECONDS = 5.0
 """How long the answers of a step are waited for when it is over."""
 TRY_OUT_SECONDS_MAX = 60.0
 """How long each request is tried once: in that time a target that hangs has shown it."""
+TARGETS_TRIED_MAX = 2000
+"""How many targets of all lists are tried once, the most frequent of each."""
+ANSWERED_OTHERWISE = frozenset(("status_3xx", "status_4xx", "wrong_status"))
+"""Causes of failures that come again, unlike a time-out or a server's own failure."""
 GRACE_SECONDS = 30.0
 """Beyond its time-outs, an engine that does not end has broken."""
 SHOWN_MAX = 3
@@ -71,6 +76,8 @@ class EndpointStep:
     abandoned: int = 0
     """Never sent, because a request before them in their iteration had failed."""
     first_failure: str | None = None
+    due_seconds: Sequence[float] = ()
+    """When its requests were due, from the begin of the measured time, negative before; empty where it is not known."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +149,39 @@ class Step:
         return merged.quantile(fraction) if len(merged) else None
 
 
+@dataclass(frozen=True)
+class TriedOnce:
+    """What came of asking for everything once."""
+
+    wrong: Sequence[str]
+    """What was not as it should be, in words."""
+    left_out: Mapping[str, int]
+    """By flow, how many of the log's requests are for targets that answered otherwise, and are no longer made."""
+
+
+@dataclass
+class _Listed:
+    """A list of targets, each with how often the log has it."""
+
+    path: Path
+    names: dict[str, str] = field(default_factory=dict)
+    """The targets that are tried, by the name of the trial."""
+
+    def most_frequent(self, count: int) -> list[str]:
+        rows = sorted(self._rows(), key=lambda row: -row[1])
+        return [target for target, _ in rows[:count]]
+
+    def leave_out(self, targets: Container[str]) -> int:
+        """Takes targets out of the list; returns how often the log has them."""
+        rows = self._rows()
+        self.path.write_text("".join(f"{target} {count}\n" for target, count in rows if target not in targets))
+        return sum(count for target, count in rows if target in targets)
+
+    def _rows(self) -> list[tuple[str, int]]:
+        rows = (line.rpartition(" ") for line in self.path.read_text().splitlines())
+        return [(target, int(count)) for target, _, count in rows]
+
+
 Iterations = Sequence[tuple[Flow, float]]
 """Flows with how often each is made, per second."""
 
@@ -170,17 +210,27 @@ class Traffic:
         """
         return self.users.logged_in(self.url) if self.users.log_in else None
 
-    def try_out(self) -> list[str]:
-        """Makes every request once, one after another; returns what was not as it should be.
+    def try_out(self) -> TriedOnce:
+        """Makes every request once, one after another, and of a list the most frequent targets.
+
+        Targets that answer otherwise than the log says are no longer asked for, unless all of a list do.
 
         Raises:
-            CouldNotRun: none was.
+            CouldNotRun: nothing was as it should be.
         """
-        requests = [
-            {**table, "optional": True, "think": "0s", "share": 1, "repeat": 1}
-            for flow in self.flows
-            for table in flow.requests
-        ]
+        requests, lists = list[Table](), dict[str, _Listed]()
+        listing = sum("targets" in table for flow in self.flows for table in flow.requests)
+        for flow in self.flows:
+            for table in flow.requests:
+                once = {**table, "optional": True, "think": "0s", "share": 1, "repeat": 1}
+                path = once.pop("targets", None)
+                if path is None:
+                    requests.append(once)
+                    continue
+                listed = lists[flow.name] = _Listed(Path(str(path)))
+                for target in listed.most_frequent(max(1, TARGETS_TRIED_MAX // listing)):
+                    requests.append({**once, "url": target, "name": f"{table['name']} {target}"})
+                    listed.names[f"{table['name']} {target}"] = target
         tables = {**self.users.tables(), "request": requests}
         loop = _Loop([*self._engine(tables), "--clients", "1", "--sessions", "1", "--warm-up", "0s", "--ramp", "0s"])
         enough = threading.Timer(TRY_OUT_SECONDS_MAX, loop.stop)
@@ -194,19 +244,26 @@ class Traffic:
             finally:
                 enough.cancel()
                 loop.end()
-        failed = [each for each in record.by_name if each.errors or each.abandoned]
+        failed = {each.name: each for each in record.by_name if each.errors or each.abandoned}
         causes: defaultdict[str, int] = defaultdict(int)
-        for each in failed:
+        for each in failed.values():
             for cause, count in each.errors_by_cause.items():
                 causes[cause] += count
-        said = [f"{each.name}: {each.first_failure or in_words(each.errors_by_cause)}" for each in failed]
+        said = [f"{each.name}: {each.first_failure or in_words(each.errors_by_cause)}" for each in failed.values()]
         if record.requests == 0 and not handed.asked:
             shown = "".join(f"\n  {one}" for one in said[:SHOWN_MAX])
             raise CouldNotRun(
                 f"the target answers no request as it should: {in_words(causes) or record.stopped_because}{shown}",
                 cure(causes) or "does it answer what the log asks?",
             )
-        return said
+        answered = {each.name for each in record.by_name if each.requests}
+        otherwise = {name for name, each in failed.items() if each.errors_by_cause.keys() <= ANSWERED_OTHERWISE}
+        left_out = {
+            name: listed.leave_out([target for each, target in listed.names.items() if each in otherwise])
+            for name, listed in lists.items()
+            if answered & listed.names.keys()
+        }
+        return TriedOnce(said, {name: count for name, count in left_out.items() if count})
 
     def step(
         self,
@@ -315,6 +372,7 @@ class Traffic:
             "--seed",
             str(self.seed),
             "--embed",
+            "--each-request",
             "--format",
             "json",
             "--start-on-stdin",
@@ -336,8 +394,11 @@ class Traffic:
                 offered[name] += visits * each
         # Answers due before the step and complete in it stand for those due in it and complete behind it.
         completed = (record.requests_per_second or 0.0) / record.requests if record.requests else 0.0
+        due = _due(record)
         figures = [
-            _figures(each, offered[each.name], completed, result) for each in record.by_name if offered[each.name] > 0
+            _figures(each, offered[each.name], completed, result, due.get(each.name, ()))
+            for each in record.by_name
+            if offered[each.name] > 0
         ]
         return Step(
             *span,
@@ -358,7 +419,19 @@ def _mapping(value: JsonValue) -> dict[str, JsonValue]:
     return value if isinstance(value, dict) else {}
 
 
-def _figures(found: NamedFigures, offered: float, completed: float, result: LoadResult) -> EndpointStep:
+def _due(record: RequestsRecord) -> dict[str, list[float]]:
+    """When each name's requests were due, in seconds from the begin of the measured time."""
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    if record.each_request is not None and record.steps:
+        begin = record.steps[0].start_seconds
+        for place, due in zip(record.each_request.name, record.each_request.due_seconds, strict=True):
+            found[record.by_name[place].name].append(due - begin)
+    return {name: sorted(times) for name, times in found.items()}
+
+
+def _figures(
+    found: NamedFigures, offered: float, completed: float, result: LoadResult, due: Sequence[float]
+) -> EndpointStep:
     times = found.response_time_seconds
     return EndpointStep(
         name=found.name,
@@ -375,6 +448,7 @@ def _figures(found: NamedFigures, offered: float, completed: float, result: Load
         histogram=result.latencies.get(named.tag(named.TAGS[0], found.name)),
         failed_by=found.errors_by_cause,
         first_failure=found.first_failure,
+        due_seconds=due,
     )
 
 

@@ -46,6 +46,12 @@ class Effort:
     warm_up_seconds: float
 
 
+def expected_seconds(effort: Effort) -> float:
+    """About how long the runs take, unless one is repeated longer."""
+    runs = len(FIXED_SIZES_BYTES) * len(CLIENTS) + len(CONNECTION_SIZES_BYTES)
+    return effort.repetitions * runs * (effort.duration_seconds + effort.warm_up_seconds)
+
+
 def measure(
     bench: Bench, effort: Effort, keep: Callable[[DemandPoint], None], progress: Callable[[int, int], None]
 ) -> None:

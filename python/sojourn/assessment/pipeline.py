@@ -39,7 +39,7 @@ from sojourn.assessment.verification.execution import NO_MODEL, unpredicted, ver
 from sojourn.engine.progress import ProgressLine, RequestsAdvance
 from sojourn.failure import CouldNotRun
 from sojourn.loading.fleet import LOOPBACK, Fleet
-from sojourn.loading.record import Saturation
+from sojourn.loading.record import RequestsRecord, Saturation
 from sojourn.machine import cores, disturbance, environment
 from sojourn.machine.confinement import Confinement
 from sojourn.queueing import system_file
@@ -54,6 +54,8 @@ from sojourn.workload.site import work_folder
 
 COVERAGE_MIN = 0.8
 """The least covered share of a log's requests; below it, the answer about a static copy says little about the site."""
+OTHER_STAGES_SECONDS = 20.0
+"""About how long preflight, import, the site and the model take together; only what is said before depends on it."""
 RESPONSE_HEAD_BYTES = 250
 """The approximate size of a response head on the network."""
 
@@ -105,6 +107,8 @@ class _Assessment:
         self.station: Station | None = None
         self.helpers: Helpers | None = None
         self.coverage: Coverage | None = None
+        self.found = ""
+        """What the rising load has found so far, in words."""
         self.think_scale = 1.0 if request.think_scale is None else request.think_scale
         self.summary = Summary(
             sojourn_version=__version__,
@@ -132,6 +136,7 @@ class _Assessment:
         self.summary.machine = environment.machine()
         self.folder.write_json("environment.json", environment.describe(self.summary.machine))
         self.folder.write_text("study.toml", as_study(self.request.log, self.summary.settings))
+        self._say_how_long()
         self._check_machine()
         trace = self._import()
         with ExitStack() as cleanup:
@@ -148,6 +153,14 @@ class _Assessment:
             self._predict(trace)
             self._verify(trace, trace_file, self._launch(root, work))
         self.summary.complete = self.summary.incomplete_because is None
+
+    def _say_how_long(self) -> None:
+        least, most = rising_load.expected_seconds(self.request.effort.rising_load)
+        rest = demand.expected_seconds(self.request.effort.demand) + OTHER_STAGES_SECONDS
+        self.stages.say(
+            f"this takes about {format.about(least + rest)}, up to {format.about(most + rest)} if loads have to be "
+            "measured again, and longer for a slow server"
+        )
 
     def _check_machine(self) -> None:
         """Measures disturbances of the cores before any of our programs run."""
@@ -275,7 +288,7 @@ class _Assessment:
             effort=self.climbs.effort,
             think_scale=self.think_scale,
             target_p95_seconds=self.request.target_p95_seconds,
-            keep=self.climbs.keep,
+            keep=self._keep,
             progress=self._show,
         )
         explored = climb.explore(estimate)
@@ -303,6 +316,13 @@ class _Assessment:
             if because is not None:
                 self.summary.warnings.append(because)
 
+    def _keep(self, result: RequestsRecord, climb: str) -> None:
+        """Keeps a climb, and what it says of the knee so far."""
+        self.climbs.keep(result, climb)
+        knee = locate(self.climbs.repetitions(), self.request.target_p95_seconds)
+        if knee is not None:
+            self.found = f"; knee so far {'at least ' * knee.is_lower_bound}{knee.requests_per_second:,.0f}"
+
     def _show(self, progress: ProgressLine) -> None:
         self.stages.line(progress)
         if not isinstance(progress, RequestsAdvance):
@@ -311,7 +331,7 @@ class _Assessment:
         rate, p95 = progress.requests_per_second, progress.time_to_first_byte_p95_seconds
         p95_text = "" if p95 is None else f", p95 {p95 * 1e3:.2f} ms"
         done = min(climbs, len(self.climbs) + progress.progress)
-        self.stages.update(done, climbs, f"{rate:,.0f} requests/s{p95_text}")
+        self.stages.update(done, climbs, f"{rate:,.0f} requests/s{p95_text}{self.found}")
 
     def _predict(self, trace: _native.Trace) -> None:
         assert self.mix is not None
@@ -491,8 +511,13 @@ class Stages(Protocol):
     def begin(self, name: str, total: float | None = None) -> None:
         """Ends the current stage and starts the next one."""
 
-    def update(self, done: float, total: float | None = None, detail: str = "") -> None:
-        """Says how far the current stage is."""
+    def update(
+        self, done: float, total: float | None = None, detail: str = "", left_seconds: float | None = None
+    ) -> None:
+        """Says how far the current stage is; without `left_seconds`, the time left follows from that."""
+
+    def say(self, text: str) -> None:
+        """Prints a sentence."""
 
     @property
     def shows_lines(self) -> bool:

@@ -76,6 +76,13 @@ class Effort:
         return replace(self, step_seconds=round(seconds, 3))
 
 
+def expected_seconds(effort: Effort) -> tuple[float, float]:
+    """About how long all climbs take, without and with steps that are measured again, unless steps are lengthened."""
+    explored = len(EXPLORED_FRACTIONS) * effort.step_seconds
+    repeated = effort.repetitions * len(REPEATED_FRACTIONS) * effort.step_seconds
+    return explored + repeated, explored + STEPS_GROWTH_MAX * repeated
+
+
 @dataclass(frozen=True)
 class Climb:
     """The parameters common to all climbs of an assessment."""

@@ -110,7 +110,7 @@ def _system(
     folder = prepare(output or default_output(system))
     quiet = output_format is Format.json
     with resumed_later(folder.path), cluster.tasks(quiet=quiet) as tasks, Stages(talk, quiet=quiet) as stages:
-        stages.begin("plan")
+        stages.begin("plan", 1.0)
         asked = [document.text, aim.text, seed, using, [*(sweep or []), *(price or [])]]
         with kept(tasks, folder.path / PROGRESS, asked, RETURNS) as tasks:
             found = plan(
@@ -118,7 +118,7 @@ def _system(
                 aim,
                 Evaluator(aim.metric, seed=seed, using=using, loss_max=aim.loss_max),
                 questions,
-                lambda what: stages.update(0, None, what),
+                lambda share, what: stages.update(share, 1.0, what),
                 tasks,
             )
         stages.done(f"{found.simulations:,} simulations")

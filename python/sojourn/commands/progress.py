@@ -89,6 +89,11 @@ class Stages:
                 left = "" if left_seconds is None else f", {format.duration(left_seconds)} left"
                 self._page.update_stage(done / total if total else None, f"{detail}{left}")
 
+    def say(self, text: str) -> None:
+        """Prints a sentence above the bars, and before the lines of the stages to come."""
+        if not self._quiet:
+            self._console.print(text, highlight=False, soft_wrap=True)
+
     @property
     def shows_lines(self) -> bool:
         """Whether anybody sees the lines of loads."""

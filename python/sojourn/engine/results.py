@@ -454,6 +454,17 @@ class NamedFigures(Record):
     """From the intended start to the first byte, including redirects."""
 
 
+class NamedRequests(Record):
+    """Columns with a row for each request, in the order in which they ended."""
+
+    name: list[int] = Field(default_factory=list)
+    """The place of its name among `by_name`'s."""
+    due_seconds: list[float] = Field(default_factory=list)
+    """From the start of the run; it may lie before the measured time."""
+    response_seconds: list[float | None] = Field(default_factory=list)
+    """Null for a failed or unanswered request."""
+
+
 class SizeFigures(Record):
     """Good responses with bodies of about this size."""
 
@@ -790,6 +801,8 @@ class LoadRecord(Record):
     """The generator in all steps."""
     steps: list[StepReport] = Field(default_factory=list)
     """The steps that were measured."""
+    each_request: NamedRequests | None = None
+    """With `--each-request`, unless there were too many."""
     histograms: str | None = None
     """HDR interval logs."""
     intervals: str | None = None

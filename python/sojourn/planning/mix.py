@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sojourn.cluster.tasks import InProcess, Tasks, in_order
@@ -71,23 +71,50 @@ def price_of(text: str) -> float:
     return float(match[1])
 
 
-def cheapest_mix(
-    evaluator: Evaluator,
-    document: SystemDocument,
-    priced: Sequence[Priced],
-    limit_seconds: float,
-    tasks: Tasks | None = None,
-) -> CheapestMix:
-    """The front, and the cheapest mix within the limit; `tasks` says where the grid is evaluated."""
-    tasks = tasks or InProcess()
+Grid = Sequence[Sequence[float]]
+"""Combinations of values, one of each priced resource."""
+
+
+def mixes_of(evaluator: Evaluator, document: SystemDocument, priced: Sequence[Priced]) -> Grid:
+    """The combinations to evaluate.
+
+    Raises:
+        CouldNotRun: more resources have prices than can be combined.
+    """
     if len(priced) > PRICED_MAX:
         raise CouldNotRun(f"{len(priced)} prices are too many", f"price at most {PRICED_MAX} resources at once")
     # Evaluated at low traffic, because every solver refuses an overloaded system.
     simulated = evaluator.evaluate(document.set("traffic=0.001")).by == "simulation"
     count = int((MIXES_SIMULATED if simulated else MIXES_ANALYTIC) ** (1 / len(priced)))
-    grid = list(itertools.product(*(_values(each, count) for each in priced)))
-    parts = (grid[start : start + MIXES_PER_TASK] for start in range(0, len(grid), MIXES_PER_TASK))
-    evaluated = in_order(tasks.each(_mixes, ((evaluator, document, priced, part) for part in parts)))
+    return list(itertools.product(*(_values(each, count) for each in priced)))
+
+
+def cheapest_mix(
+    evaluator: Evaluator,
+    document: SystemDocument,
+    priced: Sequence[Priced],
+    grid: Grid,
+    limit_seconds: float,
+    tasks: Tasks | None = None,
+    did: Callable[[float], object] = lambda mixes: None,
+) -> CheapestMix:
+    """The front, and the cheapest mix within the limit.
+
+    Args:
+        evaluator: of the target's metric.
+        document: the system at the target's load.
+        priced: what the grid has values of.
+        grid: the combinations, as `mixes_of` gives them.
+        limit_seconds: the target's.
+        tasks: where the grid is evaluated; here if not given.
+        did: called with the number of mixes that were evaluated since the last call.
+    """
+    tasks = tasks or InProcess()
+    parts = [grid[start : start + MIXES_PER_TASK] for start in range(0, len(grid), MIXES_PER_TASK)]
+    evaluated = in_order(
+        tasks.each(_mixes, ((evaluator, document, priced, part) for part in parts)),
+        lambda done: did(len(parts[done - 1])),
+    )
     mixes = [mix for part, _ in evaluated for mix in part]
     evaluator.simulations += sum(simulations for _, simulations in evaluated)
     front = _front(mixes)

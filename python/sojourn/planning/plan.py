@@ -18,7 +18,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.planning.answers import Doubling, LargestTraffic, LeverAnswer, Now, Plan, Sweep, SweepPoint
 from sojourn.planning.evaluation import Evaluator
 from sojourn.planning.growth import grow
-from sojourn.planning.mix import Priced, cheapest_mix
+from sojourn.planning.mix import Priced, cheapest_mix, mixes_of
 from sojourn.planning.parameters import Parameter, levers, parameter, values_between
 from sojourn.planning.search import Found, largest_traffic, largest_traffic_unconfirmed, smallest
 from sojourn.planning.system_document import SystemDocument, quantity
@@ -30,8 +30,13 @@ SWEEP_POINTS = 13
 INFINITELY_FAST = 1e6
 """A speed at which the time in limited stations vanishes beside the delays."""
 
-Say = Callable[[str], object]
-"""Called with a description of each search."""
+SEARCH_WORK = 30
+"""About how many evaluations a search and its confirmations take; only the time left depends on it."""
+DOUBLING_WORK = 17
+"""The same of a doubling: one evaluation, and the largest traffic unconfirmed."""
+
+Progress = Callable[[float, str], object]
+"""Called with the share of the work that is done, and a description of what comes next."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,30 @@ class _Job:
     label: str
     function: Callable[..., Any]
     arguments: tuple[object, ...]
+    work: float = 1.0
+    """About how many evaluations it takes."""
+
+
+class _Work:
+    """How much of a plan is done, in evaluations: what is known to come is planned before it begins."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._done, self._planned, self._label = 0.0, 0.0, ""
+
+    def plan(self, work: float) -> None:
+        self._planned += work
+
+    def say(self, label: str) -> None:
+        self._label = label
+        self._tell()
+
+    def did(self, work: float) -> None:
+        self._done += work
+        self._tell()
+
+    def _tell(self) -> None:
+        self._progress(self._done / self._planned if self._planned else 0.0, self._label)
 
 
 def plan(
@@ -92,43 +121,51 @@ def plan(
     target: Target,
     evaluator: Evaluator,
     questions: Questions,
-    say: Say = lambda what: None,
+    progress: Progress = lambda share, what: None,
     tasks: Tasks | None = None,
 ) -> Plan:
     """Answers all questions, in this process unless `tasks` says where; `document` already has the target's load."""
     limit = target.limit_seconds
     tasks = tasks or InProcess()
+    work = _Work(progress)
 
     def answered(jobs: Sequence[_Job]) -> list[Any]:
         def giving() -> Iterator[tuple[object, ...]]:
             for job in jobs:
-                say(job.label)
+                work.say(job.label)
                 yield job, evaluator
 
-        values = in_order(tasks.each(_answer, giving()))
+        values = in_order(tasks.each(_answer, giving()), lambda done: work.did(jobs[done - 1].work))
         evaluator.simulations += sum(simulations for _, simulations in values)
         return [value for value, _ in values]
 
     prediction = predict(document.system, percentiles=False)
     everything = list(levers(document))
     doubled = [lever for lever in everything if lever.kind != "fraction"]
+    work.plan(2 + SEARCH_WORK * (1 + len(everything)) + DOUBLING_WORK * len(doubled))
+    work.plan(SWEEP_POINTS * (len(questions.sweeps) or 1 + len(everything)))
+    mixes = mixes_of(evaluator, document, questions.priced) if questions.priced else None
+    work.plan(0 if mixes is None else len(mixes))
     (now, now_seconds), (floor, because), traffic, *rest = answered(
         [
             _Job("now", _now, (document, limit)),
             _Job("floor", _floor, (document,)),
-            _Job("largest traffic", largest_traffic, (document, limit)),
-            *(_Job(lever.label, smallest, (document, lever, limit)) for lever in everything),
+            _Job("largest traffic", largest_traffic, (document, limit), SEARCH_WORK),
+            *(_Job(lever.label, smallest, (document, lever, limit), SEARCH_WORK) for lever in everything),
         ]
     )
     found: list[tuple[Parameter, Found]] = list(zip(everything, rest, strict=True))
     answers = [_lever(lever, each) for lever, each in found]
     doubling: list[Doubling] = answered(
-        [_Job(f"doubling {lever.label}", _doubling, (document, lever, now_seconds, limit)) for lever in doubled]
+        [
+            _Job(f"doubling {lever.label}", _doubling, (document, lever, now_seconds, limit), DOUBLING_WORK)
+            for lever in doubled
+        ]
     )
     mix = None
-    if questions.priced:
-        say("cheapest mix")
-        mix = cheapest_mix(evaluator, document, questions.priced, limit, tasks)
+    if mixes is not None:
+        work.say("cheapest mix")
+        mix = cheapest_mix(evaluator, document, questions.priced, mixes, limit, tasks, work.did)
     ranges = list(questions.sweeps) or list(_default_sweeps(document, found, traffic))
     points = [
         (swept, value)

@@ -50,6 +50,13 @@ def duration(value: float) -> str:
     return f"{hours} h {minutes_left} min" if hours else f"{minutes} min {rest} s"
 
 
+def about(seconds_expected: float) -> str:
+    """A time that is only expected: in tens of seconds, or in minutes."""
+    if seconds_expected < 90:
+        return f"{max(10, 10 * round(seconds_expected / 10))} s"
+    return f"{round(seconds_expected / 60)} min"
+
+
 def size(value: float | None) -> str:
     """Bytes in powers of 1024, such as `1.2 MiB`."""
     return _with_unit(value, _BYTES)

@@ -109,6 +109,10 @@ pub struct GeneratorOptions {
     /// Include the timeline, and the latencies of steps and intervals, in the JSON object.
     #[arg(long, help_heading = OUTPUT)]
     embed: bool,
+    /// Include each named request in the JSON object, with the time at which it was due and its response time; up to
+    /// 100,000.
+    #[arg(long, help_heading = OUTPUT)]
+    each_request: bool,
     /// Print progress on stderr every second, a JSON object per line.
     #[arg(long, help_heading = OUTPUT)]
     progress: bool,
@@ -284,6 +288,7 @@ impl GeneratorOptions {
             own_core: self.core,
             timeline: self.timeline.is_some() || self.embed,
             interval: (self.intervals.is_some() || self.embed).then_some(self.interval),
+            requests: self.each_request,
         }
     }
 
@@ -336,7 +341,10 @@ impl GeneratorOptions {
         let mut output = io::stdout().lock();
         match self.format {
             Format::Json => {
-                serde_json::to_writer(&mut output, &Printed { result: &result, embedded })?;
+                serde_json::to_writer(
+                    &mut output,
+                    &Printed { result: &result, embedded, each_request: outcome.requests() },
+                )?;
                 writeln!(output)?;
             }
             Format::Text => write_text(&mut output, &result)?,

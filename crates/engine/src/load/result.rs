@@ -8,7 +8,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_load::webstone::WebStone;
-use sojourn_load::{Outcome, Progress, Report, Timeline};
+use sojourn_load::{NamedRequests, Outcome, Progress, Report, Timeline};
 use sojourn_measure::Summary;
 use sojourn_measure::machine::Machine;
 
@@ -46,6 +46,9 @@ pub struct Printed<'a> {
     pub result: &'a RunResult,
     #[serde(flatten)]
     pub embedded: Option<Embedded<'a>>,
+    /// With `--each-request`, unless there were too many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub each_request: Option<&'a NamedRequests>,
 }
 
 /// Contents that are otherwise written to files, for a reader that has only the output.

@@ -42,6 +42,7 @@ use crate::{
     },
     statistics::{
         intervals::Intervals,
+        named_requests::NamedRequests,
         observer::{Observer, keeps_windows},
         outcome::{Outcome, Stopped},
         recorder::Recorder,
@@ -204,6 +205,7 @@ impl<'a> Run<'a> {
                 steps,
                 has_progress || plan.observe.timeline,
                 keeps_windows(&plan.observe),
+                plan.observe.requests.then(|| NamedRequests::new(origin)),
             ),
             measurement: Measurement {
                 observer: Observer::new(&plan.observe, plan.waiting, steps, origin, started_at),

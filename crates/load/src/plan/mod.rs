@@ -266,4 +266,6 @@ pub struct Observe {
     pub timeline: bool,
     /// The length of intervals whose latencies are kept separately, if any.
     pub interval: Option<Nanos>,
+    /// Keep each named request.
+    pub requests: bool,
 }

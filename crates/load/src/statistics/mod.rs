@@ -7,6 +7,7 @@ pub(crate) mod generator_limit;
 pub(crate) mod interval_totals;
 pub(crate) mod intervals;
 pub(crate) mod measured_interval;
+pub(crate) mod named_requests;
 pub(crate) mod observer;
 pub(crate) mod outcome;
 pub(crate) mod recorder;
@@ -18,6 +19,7 @@ pub(crate) mod timeline;
 pub mod webstone;
 pub(crate) mod windows;
 
+pub use named_requests::NamedRequests;
 pub use outcome::Outcome;
 pub use report::{Figures, Report, StepLimit};
 pub use timeline::{TICK, Timeline};

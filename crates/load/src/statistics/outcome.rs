@@ -20,6 +20,7 @@ use crate::{
         interval_totals::IntervalTotals,
         intervals::{Intervals, LOG_COMMENT},
         measured_interval::MeasuredInterval,
+        named_requests::NamedRequests,
         recorder::Recorder,
         report::{
             Censored, Figures, Generator, Little, LittleInFlight, NamedFigures, Rated, Report, SizeFigures,
@@ -123,6 +124,11 @@ impl Outcome {
     /// The timeline, if the plan asks for one.
     pub fn timeline(&self) -> Option<&Timeline> {
         self.timeline.as_ref()
+    }
+
+    /// Each named request, if the plan asks for them and there were not too many.
+    pub fn requests(&self) -> Option<&NamedRequests> {
+        self.recorder.requests.as_ref().filter(|requests| !requests.is_empty())
     }
 
     /// The steps that have a start and an end.

@@ -10,6 +10,7 @@ use sojourn_measure::{Histogram, Nanos};
 use crate::{
     http::{cause::Cause, response_reader::Response},
     statistics::{
+        named_requests::NamedRequests,
         snapshot::Totals,
         step::{Exchange, PendingRequest, StepRecord},
         windows::WindowLatencies,
@@ -26,18 +27,21 @@ pub struct Recorder {
     pub recent: Option<Histogram>,
     /// Latencies since the last window ended, if windows are kept.
     pub window: Option<WindowLatencies>,
+    /// Each named request, if the plan asks for them.
+    pub requests: Option<NamedRequests>,
     /// The longest gap between polls since it was last read.
     pub longest_gap: Nanos,
 }
 
 impl Recorder {
     /// `watched`: recent times to first byte are needed. `windowed`: windows are kept.
-    pub fn new(steps: usize, watched: bool, windowed: bool) -> Recorder {
+    pub fn new(steps: usize, watched: bool, windowed: bool, requests: Option<NamedRequests>) -> Recorder {
         Recorder {
             steps: iter::repeat_with(StepRecord::default).take(steps).collect(),
             totals: Totals::default(),
             recent: watched.then(Histogram::coarse),
             window: windowed.then(WindowLatencies::default),
+            requests,
             longest_gap: Nanos::ZERO,
         }
     }
@@ -75,6 +79,9 @@ impl Recorder {
         match failure {
             Some(_) => self.totals.errors += 1,
             None => self.totals.answered += 1,
+        }
+        if let Some(requests) = &mut self.requests {
+            requests.add(&exchange.pending, failure.is_none().then_some(at));
         }
         if let (None, Some(recent)) = (failure, &mut self.recent) {
             recent.record(exchange.first_byte.unwrap_or(at) - exchange.pending.intended);
@@ -116,6 +123,7 @@ impl Recorder {
 
     /// Records a request left without a response.
     pub fn leave_unfinished(&mut self, pending: &PendingRequest) {
+        self.add_unanswered(pending);
         if let Some(record) = pending.step.map(|step| &mut self.steps[step]) {
             record.unfinished += 1;
             if let Some(named) = record.named(pending.name) {
@@ -128,12 +136,19 @@ impl Recorder {
     pub fn fail(&mut self, pending: &PendingRequest, cause: Cause, at: Nanos) {
         self.totals.in_flight.down(at);
         self.totals.errors += 1;
+        self.add_unanswered(pending);
         if let Some(step) = pending.step {
             let record = &mut self.steps[step];
             record.errors.count(cause, at - pending.intended);
             if let Some(named) = record.named(pending.name) {
                 named.errors.count(cause, at - pending.intended);
             }
+        }
+    }
+
+    fn add_unanswered(&mut self, pending: &PendingRequest) {
+        if let Some(requests) = &mut self.requests {
+            requests.add(pending, None);
         }
     }
 }

@@ -274,6 +274,20 @@ fn a_trace_drives_an_open_class() {
 }
 
 #[test]
+fn traces_of_several_classes_keep_their_distance() {
+    let text = r#"
+        document = "1B"
+        stations.web = { discipline = "ps", demand = { fixed = "0s", per_byte = "1000ms/KB" } }
+        classes.first = { rate = "1/s", route = ["web"] }
+        classes.second = { rate = "1/s", route = ["web"] }
+    "#;
+    let first = Trace { class: "first", times: &[1e9], sizes: &[2e3] };
+    let second = Trace { class: "second", times: &[1e9 + 5.0], sizes: &[2e3] };
+    let result = simulate_system(&system(text), &Plan::default(), &[first, second], &mut |_| true).unwrap();
+    check(result.response_time_seconds.mean, 2.0, 1e-9);
+}
+
+#[test]
 fn a_helper_is_held_until_the_document_is_sent() {
     let text = |visit: &str| {
         format!(

@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 
 from sojourn.applications import fitting
 from sojourn.applications.changes import Starting
-from sojourn.applications.climb import Climb, Stopped
+from sojourn.applications.climb import CLIMB_FRACTIONS, Climb, Stopped
 from sojourn.applications.knee import locate
 from sojourn.applications.prices import Prices
+from sojourn.applications.schedule import Schedule
 from sojourn.applications.summary import TierDescription, VerifiedChange
 from sojourn.applications.verification.planned import Planned
 from sojourn.applications.verification.processor_quota import ProcessorQuota
@@ -118,7 +119,7 @@ def _changed(carrying: Carrying, planned: Planned) -> Iterator[None]:
         with ProcessorQuota(tier.name, pids, planned.modification.after):
             yield
         return
-    carrying.climb.told(planned.command)
+    carrying.climb.told(planned.command, None, None)
     _run(planned.command)
     try:
         yield
@@ -132,7 +133,15 @@ def _climb(carrying: Carrying, change: VerifiedChange) -> None:
     about = min(carrying.knee, change.predicted.estimate) if change.predicted is not None else carrying.knee
     with Watch(carrying.tiers, carrying.sources) as watch:
         effort = replace(carrying.climb.effort, climbs=1)
-        climb = replace(carrying.climb, watch=watch, steps=[], quickest=None, latest=None, effort=effort)
+        climb = replace(
+            carrying.climb,
+            watch=watch,
+            steps=[],
+            quickest=None,
+            latest=None,
+            effort=effort,
+            schedule=Schedule.of_change(effort, len(CLIMB_FRACTIONS)),
+        )
         explored, why = climb.explore(FIRST_FRACTION * about)
         climb.climb(explored)
     found = locate(climb.steps, explored, why)

@@ -14,6 +14,10 @@ const SIMULATION_WAIT_MS = 400;
 const HALF_WIDTH = 0.02;
 const SEARCH_STEPS = 24;
 const SEARCH_PRECISION = 2e-3;
+// As sojourn plan confirms: with as many jobs, and the limit corrected as often.
+const CONFIRMATION_JOBS = 1_000_000;
+const CORRECTIONS_MAX = 6;
+const SLACK = 0.02;
 const REACH = 1024;
 const COUNT_MAX = 4096;
 const TIMES = [["mean", 1, "solid", "disc"], ["p95", 2, "dashed", "square"], ["p99", 4, "dotted", "triangle"]];
@@ -154,7 +158,7 @@ function solved(list) {
 }
 
 const asker = () => new Asker(text("what-if-models"), () => ({ bytes, models }));
-const simulator = asker();
+const simulator = asker(), confirmer = asker();
 const solvers = Array.from({ length: Math.max(1, Math.min(SOLVERS_MAX, (navigator.hardwareConcurrency || 2) - 1)) }, asker);
 const idle = [...solvers];
 const waitingFor = [];
@@ -262,6 +266,7 @@ ${given.classes.length > 1 ? `<label>Class <select id="what-if-of">${option("", 
 <div class="plots"><figure id="what-if-times"></figure><figure id="what-if-load"></figure></div>
 <div class="scrolls" tabindex="0" role="region" aria-label="figures"><table id="what-if-table" class="grid"></table></div>
 <p class="note" id="what-if-note"></p>`;
+  findInputs();
 }
 const $ = (name) => document.getElementById(`what-if-${name}`);
 
@@ -281,17 +286,26 @@ function slider(control) {
 }
 const factorOf = (control) => (control.kind === "fraction" ? 100 : 1);
 
+// The inputs of each control, and the value that they show. A large system has hundreds of controls: looking them all up
+// in the document, or writing what they show already, would take longer than to solve it.
+const inputs = new Map();
+function findInputs() {
+  const found = (kind) => new Map([...root.querySelectorAll(`[data-${kind}]`)].map((each) => [each.dataset[kind], each]));
+  const [sliders, values, prices] = ["slider", "value", "price"].map(found);
+  for (const { path } of given.controls) inputs.set(path, { slider: sliders.get(path), input: values.get(path), price: prices.get(path), shown: null });
+}
+
 // Puts the state into the inputs, but for the one that is being typed in.
 function show() {
   for (const control of given.controls) {
-    const now = value(control.path);
-    const slider = root.querySelector(`[data-slider="${CSS.escape(control.path)}"]`);
-    if (document.activeElement !== slider) slider.value = sliderOf(control, now);
-    slider.setAttribute("aria-valuetext", shown(control, now));
-    const input = root.querySelector(`[data-value="${CSS.escape(control.path)}"]`);
-    if (document.activeElement !== input) input.value = Number((now * factorOf(control)).toPrecision(6));
-    input.closest(".control").classList.toggle("changed", now !== control.present);
-    const price = root.querySelector(`[data-price="${CSS.escape(control.path)}"]`);
+    const now = value(control.path), entry = inputs.get(control.path), { slider, input, price } = entry;
+    if (entry.shown !== now) {
+      if (document.activeElement !== slider) slider.value = sliderOf(control, now);
+      slider.setAttribute("aria-valuetext", shown(control, now));
+      if (document.activeElement !== input) input.value = Number((now * factorOf(control)).toPrecision(6));
+      input.closest(".control").classList.toggle("changed", now !== control.present);
+      entry.shown = document.activeElement === input ? null : now;
+    }
     if (price && document.activeElement !== price) price.value = state.prices.get(control.path) ?? "";
   }
   $("against").value = state.against;
@@ -313,6 +327,7 @@ function changed() {
   simulation = null;
   sentences = {};
   simulator.stop();
+  confirmer.stop();
   clearTimeout(waiting);
   write();
   show();
@@ -431,6 +446,38 @@ async function metric(list) {
 }
 const target = () => `${state.statistic}${state.of ? ` of ${called(state.of)}` : ""} below ${seconds(state.limit)}${given.loss_max === null ? "" : ` and loss below ${percent(given.loss_max)}`}`;
 
+const isExact = ({ means, percentiles }) => means === "exact" && (state.statistic === "mean" || percentiles === "exact");
+
+async function simulatedMetric(list) {
+  const result = await confirmer.ask({
+    do: "simulate", system: given.system, settings: list, seed: given.seed + 1, half_width: HALF_WIDTH,
+    jobs_min: CONFIRMATION_JOBS, jobs_max: CONFIRMATION_JOBS, targets: ["mean"],
+  });
+  const { probability, probability_half_width: half } = result.loss;
+  if (given.loss_max !== null && probability > given.loss_max + (half ?? 0)) return Infinity;
+  return (state.of ? result.classes[state.of] : result).response_time_seconds[state.statistic];
+}
+
+// Where a solver approximates, a long simulation judges the value that was found with it, and the search goes on with a
+// limit corrected by their ratio. Gives the last value that the simulation confirms, or null; `search` takes a limit.
+async function confirmed(mine, first, listOf, search) {
+  let value = first, limit = state.limit, kept = null;
+  const tried = [];
+  for (let round = 0; round < CORRECTIONS_MAX && value !== null; round++) {
+    if (tried.some((each) => Math.abs(each - value) <= SEARCH_PRECISION * Math.abs(each))) break;
+    tried.push(value);
+    if (isExact(figures(solved(listOf(value))))) return { value, how: "" };
+    const found = await simulatedMetric(listOf(value));
+    if (mine !== turn) return null;
+    if (found <= state.limit) kept = { value, how: `simulated: ${seconds(found)}` };
+    if (!Number.isFinite(found) || found <= 0 || (found <= state.limit && found >= state.limit * (1 - SLACK))) break;
+    limit *= (state.limit * (1 - SLACK / 2)) / found;
+    value = await search(limit);
+    if (mine !== turn) return null;
+  }
+  return kept ?? { value: first, how: "by the solver alone: the simulation does not confirm it" };
+}
+
 // The edge of the values that meet the target: between one that does and one that does not.
 async function edge(mine, met, missed, meets, whole) {
   for (let step = 0; step < SEARCH_STEPS; step++) {
@@ -445,11 +492,12 @@ async function edge(mine, met, missed, meets, whole) {
 
 async function needed(mine) {
   const path = state.against, control = controls.get(path), now = value(path);
-  const meets = async (at) => {
+  const meetsWithin = (limit) => async (at) => {
     const found = await metric(settings(path, at));
     if (Number.isNaN(found)) throw new Unknown();
-    return found <= state.limit;
+    return found <= limit;
   };
+  const meets = meetsWithin(state.limit);
   const whole = control.kind === "count";
   const [least, most] = control.kind === "fraction" ? [0, 1] : whole ? [1, Math.max(COUNT_MAX, now)] : [now / REACH, now * REACH];
   try {
@@ -460,10 +508,21 @@ async function needed(mine) {
     if (atLeast && atTop) sentences.needed = `Target, ${target()}: met with ${label} anywhere ${between}.`;
     else if (!atLeast && !atTop) sentences.needed = `Target, ${target()}: not met with any ${label} ${between}.`;
     else {
-      const found = await edge(mine, atLeast ? least : top, atLeast ? top : least, meets, whole);
+      const search = async (limit) => {
+        const met = meetsWithin(limit);
+        return limit !== state.limit && !(await met(atLeast ? least : top)) ? null : edge(mine, atLeast ? least : top, atLeast ? top : least, met, whole);
+      };
+      const say = ({ value: found, how }) => {
+        reached.set(path, found);
+        sentences.needed = `Target, ${target()}: needs ${label} of ${atLeast ? "at most" : "at least"} ${shown(control, found, 4)}.${how && ` (${capital(how)}.)`}`;
+      };
+      const found = await search(state.limit);
       if (found === null) return;
-      reached.set(path, found);
-      sentences.needed = `Target, ${target()}: needs ${label} of ${atLeast ? "at most" : "at least"} ${shown(control, found, 4)}.`;
+      say({ value: found, how: isExact(figures(solved(settings(path, found)))) ? "" : "a simulation follows" });
+      paint();
+      const sure = await confirmed(mine, found, (at) => settings(path, at), search);
+      if (sure === null) return;
+      say(sure);
     }
   } catch (error) {
     if (!(error instanceof Unknown)) throw error;
@@ -497,20 +556,24 @@ async function lasting(mine) {
   const said = [];
   if (state.limit !== null) {
     const grown = (factor) => [...settings(), `traffic=${factor}`];
-    const meets = async (factor) => {
+    const meetsWithin = (limit) => async (factor) => {
       const at = await metric(grown(factor));
       if (Number.isNaN(at)) throw new Unknown();
-      return at <= state.limit;
+      return at <= limit;
     };
+    const meets = meetsWithin(state.limit);
     try {
       // At exactly a full station the solvers' answers are of no use: a little beyond, they refuse.
       let missed = Math.min(REACH, Math.max(1.001 * (full ?? 1), 1 / REACH));
       while (missed < REACH && (await meets(missed))) missed = Math.min(REACH, 2 * missed);
       if (!(await meets(1 / REACH))) said.push("the target is missed at any traffic");
       else if (!(await meets(missed))) {
-        const factor = await edge(mine, 1 / REACH, missed, meets, false);
-        if (factor === null) return;
-        said.push(`the target is missed ${day(factor)} (traffic × ${number(factor)})`);
+        const search = async (limit) => ((await meetsWithin(limit)(1 / REACH)) ? edge(mine, 1 / REACH, missed, meetsWithin(limit), false) : null);
+        const found = await search(state.limit);
+        if (found === null) return;
+        const sure = await confirmed(mine, found, grown, search);
+        if (sure === null) return;
+        said.push(`the target is missed ${day(sure.value)} (traffic × ${number(sure.value)}${sure.how && `; ${sure.how}`})`);
       }
     } catch (error) {
       if (!(error instanceof Unknown)) throw error;

@@ -43,6 +43,8 @@ pub(super) struct Run<'a> {
     system: &'a System,
     shape: &'a Shape,
     traces: Vec<Option<Trace<'a>>>,
+    /// The first arrival of all traces, at which time starts: times may be stamped in seconds since 1970.
+    origin: f64,
     /// Arrivals taken so far from each trace.
     taken: Vec<usize>,
     /// Jobs of all traces that have not finished.
@@ -99,6 +101,11 @@ impl<'a> Run<'a> {
             system,
             shape,
             traces: system.classes.iter().map(trace_of).collect(),
+            origin: traces
+                .iter()
+                .filter_map(|trace| trace.times.first())
+                .copied()
+                .fold(f64::INFINITY, f64::min),
             taken: vec![0; classes],
             traced_left: traces.iter().map(|trace| trace.times.len()).sum(),
             streams: streams.collect(),
@@ -147,7 +154,7 @@ impl<'a> Run<'a> {
         let slot = self.stations.len() + class;
         self.next[slot] = match (&self.traces[class], &self.system.classes[class].source) {
             (Some(trace), _) => {
-                trace.times.get(self.taken[class]).map_or(f64::INFINITY, |time| time - trace.times[0])
+                trace.times.get(self.taken[class]).map_or(f64::INFINITY, |time| time - self.origin)
             }
             (None, Source::Open { rate }) => self.now + self.streams[class].arrivals.exponential() / rate,
             (None, Source::Closed { .. }) => f64::INFINITY,
