@@ -270,12 +270,12 @@ class Network:
         return full if low > NEARLY_FULL * full else low
 
     def _limit_of_cpu(self, tier: str, cores: float, shares: Mapping[str, float]) -> float:
-        """The load at which a tier uses this many cores; idleness of the others increases each demand."""
-        rate = cores / self._cpu(shares, tier)
-        for _ in range(BISECTIONS):
-            rates = {name: share * rate for name, share in shares.items()}
-            rate = cores / (self._cpu(shares, tier) * self._larger(rates).get(tier, 1.0))
-        return rate
+        """The load at which a tier uses this many cores.
+
+        A tier at its own limit always has work: it does not sleep and wake up for each request as on idle cores, so its
+        demands are those of busy ones whatever the other cores do.
+        """
+        return cores / self._cpu(shares, tier)
 
     def _larger(self, rates: Mapping[str, float]) -> dict[str, float]:
         """The factor on CPU time by tier, because cores are not fully busy."""
