@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.failure import CouldNotRun
-from sojourn.tiers import postgresql, processes, prometheus, remote, sockets
+from sojourn.tiers import mysql, postgresql, processes, prometheus, remote, sockets
 from sojourn.tiers.declaration import Tier, parse_all
 from sojourn.tiers.watch import Sources, Watch
 
@@ -190,11 +190,33 @@ def test_what_postgresql_says_is_read() -> None:
         ' {"application": "", "state": "idle in transaction", "waits_for": null, "event": null},'
         ' {"application": "", "state": "idle", "waits_for": null, "event": null}]'
     )
-    rest = '"commits": 7, "rows_read": 1, "blocks_read": 2, "connections_max": 100}'
+    rest = '"commits": 7, "connections_max": 100}'
     found = postgresql.parse(f'{{"backends": {backends}, {rest}')
     assert (found.backends, found.active, found.in_transaction, found.in_use) == (5, 3, 1, 4)
     assert found.waits == {"Lock": 1, "IO": 1}
     assert postgresql.parse(f'{{"backends": null, {rest}').backends == 0
+
+
+def test_what_mysql_says_is_read() -> None:
+    lines = [
+        "thread\t5\tQuery\texecuting\t1",
+        "thread\t6\tSleep\t\t0",
+        "thread\t7\tQuery\tUpdating\t0",
+        "thread\t8\tQuery\tWaiting for table metadata lock\t0",
+        "thread\t9\tQuery\tCommit\t0",
+        "thread\t10\tQuery\tSending data\t0",
+        "thread\t11\tSleep\t\t0",
+        "transaction\t6\tRUNNING",
+        "transaction\t7\tLOCK WAIT",
+        "transaction\t10\tRUNNING",
+        "Handler_commit\t41",
+        "limit\t151",
+        "sojourn-end",
+    ]
+    found = mysql.parse(lines)
+    assert (found.backends, found.active, found.in_transaction, found.in_use) == (6, 4, 1, 5)
+    assert found.waits == {"Lock": 2, "IO": 1}
+    assert (found.commits, found.connections_max) == (41, 151)
 
 
 def test_metrics_are_read_and_what_is_none_is_left_out() -> None:

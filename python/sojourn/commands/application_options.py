@@ -48,6 +48,7 @@ class ApplicationOptions:
     rate_max: float | None
     errors_max: float
     postgresql: str | None
+    mysql: str | None
     prometheus: str | None
     remote_shell: str
     owned: bool
@@ -105,7 +106,13 @@ class ApplicationOptions:
             log_options=log_options,
             target=self.target,
             tiers=parse_all(self.tiers),
-            sources=Sources(self.postgresql, self.prometheus, self.remote_shell, cores.plan().generator),
+            sources=Sources(
+                postgresql=self.postgresql,
+                mysql=self.mysql,
+                prometheus=self.prometheus,
+                remote_shell=self.remote_shell,
+                own_core=cores.plan().generator,
+            ),
             endpoints=self.endpoints,
             methods=[method.strip().upper() for method in self.methods.split(",")],
             headers=self.headers,
@@ -270,6 +277,13 @@ def read_options(
     postgresql: Annotated[
         str | None, _further("--postgresql", help="Read PostgreSQL's statistics with this connection string for psql.")
     ] = None,
+    mysql: Annotated[
+        str | None,
+        _further(
+            "--mysql",
+            help="Read the statistics of MySQL or MariaDB with these options of its client: '--host=db1 --user=watch'.",
+        ),
+    ] = None,
     prometheus: Annotated[
         str | None, _further("--prometheus", help="Read the application's metrics at this URL.")
     ] = None,
@@ -300,6 +314,7 @@ def read_options(
         "--tier": tier,
         "--slo": slo,
         "--postgresql": postgresql,
+        "--mysql": mysql,
         "--prometheus": prometheus,
         "--change": change,
         "--login": login,
@@ -322,6 +337,7 @@ def read_options(
         rate_max=max_rate,
         errors_max=quantity.fraction(max_errors),
         postgresql=postgresql,
+        mysql=mysql,
         prometheus=prometheus,
         remote_shell=tier_shell,
         owned=i_own_this,

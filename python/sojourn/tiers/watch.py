@@ -1,6 +1,6 @@
 """Samples all tiers at once while something else runs, and computes the usage of each over any span.
 
-An engine probe samples each tier's processes on their machine. Connections and PostgreSQL are sampled a few times a
+An engine probe samples each tier's processes on their machine. Connections and the database are sampled a few times a
 second, the application's own metrics once a second.
 """
 
@@ -23,13 +23,13 @@ from sojourn.failure import CouldNotRun
 from sojourn.probe.companion import Companion, Watched
 from sojourn.probe.recording import Recording
 from sojourn.results.records import Record
-from sojourn.tiers import postgresql, processes, prometheus, remote, sockets
+from sojourn.tiers import database, mysql, postgresql, processes, prometheus, remote, sockets
 from sojourn.tiers.declaration import Tier
 
 INTERVAL = "250ms"
 """The interval between samples of a tier's processes."""
 ASKED_EVERY_SECONDS = 0.25
-"""The interval between samples of connections and PostgreSQL."""
+"""The interval between samples of connections and the database."""
 ASKING_CORES_MAX = 0.05
 """The share of a core that sampling may use; a more expensive source is sampled less often."""
 RATES_MIN = 2
@@ -46,11 +46,20 @@ class Sources:
 
     postgresql: str | None = None
     """A connection string for psql."""
+    mysql: str | None = None
+    """Options of the client of MySQL or MariaDB."""
     prometheus: str | None = None
     """The URL of the application's metrics."""
     remote_shell: str = remote.REMOTE_SHELL
     own_core: int | None = None
     """The core on which the probes run."""
+
+    @property
+    def database(self) -> database.Session | None:
+        """The database's client, not yet begun."""
+        if self.postgresql is not None:
+            return postgresql.Session(self.postgresql)
+        return None if self.mysql is None else mysql.Session(self.mysql)
 
 
 class TierUse(Record):
@@ -78,7 +87,7 @@ class TierUse(Record):
 
 
 class DatabaseUse(Record):
-    """PostgreSQL's activity in a span: mean numbers of backends."""
+    """A database's activity in a span: mean numbers of backends (in MySQL, threads)."""
 
     backends: float
     active: float
@@ -106,7 +115,7 @@ class _Look:
 
     at: float
     connections: dict[str, sockets.Connections]
-    database: postgresql.Activity | None
+    database: database.Activity | None
 
 
 class Watch:
@@ -128,9 +137,9 @@ class Watch:
         with ExitStack() as stack:
             for tier in self.tiers:
                 self._companions[tier.name] = stack.enter_context(Companion(self._watched(tier)))
-            self._database = None
-            if self._sources.postgresql is not None:
-                self._database = stack.enter_context(postgresql.Session(self._sources.postgresql))
+            self._database = self._sources.database
+            if self._database is not None:
+                stack.enter_context(self._database)
             if self._sources.prometheus is not None:
                 prometheus.read(self._sources.prometheus)
             # Metrics arrive late where the application is busy, so they have a thread of their own.
@@ -229,13 +238,13 @@ class Watch:
         begin = time.time()
         self._looks.append(_Look(begin, sockets.connections(self._roots), self._activity()))
 
-    def _activity(self) -> postgresql.Activity | None:
-        if self._database is None or "PostgreSQL" in self.missing:
+    def _activity(self) -> database.Activity | None:
+        if self._database is None or self._database.name in self.missing:
             return None
         try:
             return self._database.activity()
         except (CouldNotRun, OSError, ValueError) as failure:
-            self.missing["PostgreSQL"] = str(failure)
+            self.missing[self._database.name] = str(failure)
             return None
 
     def _read_metrics(self) -> None:
