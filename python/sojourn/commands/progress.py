@@ -86,7 +86,9 @@ class Stages:
         if self._current is not None:
             self._bars.update(self._current, completed=done, detail=detail, total=total, left_seconds=left_seconds)
             if self._page is not None:
-                left = "" if left_seconds is None else f", {format.duration(left_seconds)} left"
+                if left_seconds is None:
+                    left_seconds = time_left(self._bars.tasks[self._current].elapsed or 0.0, done, total)
+                left = "" if left_seconds is None else f", {format.about(left_seconds)} left"
                 self._page.update_stage(done / total if total else None, f"{detail}{left}")
 
     def say(self, text: str) -> None:

@@ -102,7 +102,7 @@ def report_of(folder: Path, name: str) -> bytes | None:
 
 def list_page(folder: Path, runs: Sequence[Run], token: str) -> Markup:
     """The list, with a choice of two to compare."""
-    title = element("h1", "Runs of ", element("code", str(folder)))
+    title = element("h1", "Runs in ", element("code", str(folder)))
     if not runs:
         said = f"No run in {folder} yet: give a command --output {folder}/NAME, or this one --runs DIR."
         return join(title, element("p", said, class_="missing"))
