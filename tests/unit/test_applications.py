@@ -239,6 +239,19 @@ def test_workers_that_wait_for_somebody_outside_say_for_whom() -> None:
     assert "10.9.9.9:443" in causes[0].because
 
 
+def test_workers_of_php_fpm_that_are_all_active_are_at_their_end() -> None:
+    tiers = [TIERS[0], TIERS[1].model_copy(update={"command": "php-fpm8.2"}), TIERS[2]]
+    levels = {"php_fpm_active_processes": 4.8, "php_fpm_total_processes": 5.0, "php_fpm_listen_queue": 12.0}
+
+    def causes(**levels: float) -> list[tuple[str | None, str]]:
+        top = figures(100, 0.02, tiers=tiers_with(), levels=levels)
+        return [(each.tier, each.cause) for each in diagnosis.find(figures(5), top, UNHINDERED, tiers)]
+
+    assert causes(**levels) == [("app", "workers")]
+    assert causes(**levels | {"php_fpm_listen_queue": 0.0}) == []
+    assert causes(**levels | {"php_fpm_active_processes": 2.0}) == []
+
+
 def test_where_nothing_is_at_its_end_nothing_is_claimed() -> None:
     assert found(figures(100, 0.02, tiers=tiers_with(), database=database())) == []
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from sojourn.applications.summary import Cause, StepFigures, TierDescription
 from sojourn.text import format
+from sojourn.tiers import php_fpm
 
 CPU_MAX = 0.85
 """The CPU limit: the share of the available cores that the tiers use."""
@@ -35,6 +36,7 @@ others load the disk, threads wait for it at any load.
 POOL_MAX = 0.88
 """The limit of a connection pool's usage: nearly always exhausted."""
 POOL_WAITS_MIN = 0.5
+PHP_FPM_LEVELS = ("active_processes", "total_processes", "listen_queue")
 QUICK = 0.25
 OUTSIDE_SHARE = 0.55
 """The share of the workers' time spent on an external service above which that service is the cause."""
@@ -79,7 +81,7 @@ def find(
     # Starving threads show contention for cores, but a thread that waits for a lock does not wait for a core.
     found += [*_processors(top, tiers, 0.0), *_pool(top, tiers)]
     if not any(each.cause == "cpu" for each in found) and not _is_crowded(top, tiers):
-        found += _workers(low, top, unhindered, tiers)
+        found += [*_busy_workers(top, tiers), *_workers(low, top, unhindered, tiers)]
     return list(_first_of_each(found))
 
 
@@ -166,6 +168,18 @@ def _pool(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]
         if used >= POOL_MAX * database.backends and outside < OUTSIDE_SHARE * used:
             because = f"{used:.1f} of {database.backends:.1f} connections to the database are in use at any time"
             yield Cause(tier=owner, cause="connections", because=because)
+
+
+def _busy_workers(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]:
+    """Workers that say themselves that all of them are active, while requests wait."""
+    active, total, waiting = (top.levels.get(f"{php_fpm.PREFIX}{name}") for name in PHP_FPM_LEVELS)
+    if active is None or not total or waiting is None or active < POOL_MAX * total or waiting < POOL_WAITS_MIN:
+        return
+    owner = next((each.name for each in tiers if (each.command or "").startswith("php-fpm")), None)
+    # Whether they wait for somebody outside, Little's law tells.
+    if owner is not None and _outside(top, tiers, owner)[1] < OUTSIDE_SHARE * active:
+        because = f"{active:.1f} of {total:.1f} workers of php-fpm are active, and {waiting:.1f} requests wait for one"
+        yield Cause(tier=owner, cause="workers", because=because)
 
 
 def _workers(

@@ -50,6 +50,7 @@ class ApplicationOptions:
     postgresql: str | None
     mysql: str | None
     prometheus: str | None
+    php_fpm: str | None
     remote_shell: str
     owned: bool
     prices: Path | None
@@ -110,6 +111,7 @@ class ApplicationOptions:
                 postgresql=self.postgresql,
                 mysql=self.mysql,
                 prometheus=self.prometheus,
+                php_fpm=self.php_fpm,
                 remote_shell=self.remote_shell,
                 own_core=cores.plan().generator,
             ),
@@ -287,6 +289,7 @@ def read_options(
     prometheus: Annotated[
         str | None, _further("--prometheus", help="Read the application's metrics at this URL.")
     ] = None,
+    php_fpm: Annotated[str | None, _further("--php-fpm", help="Read php-fpm's status page at this URL.")] = None,
     tier_shell: Annotated[
         str, _further("--tier-shell", help="The command that runs {command} on {host}, for remote tiers.")
     ] = REMOTE_SHELL,
@@ -316,6 +319,7 @@ def read_options(
         "--postgresql": postgresql,
         "--mysql": mysql,
         "--prometheus": prometheus,
+        "--php-fpm": php_fpm,
         "--change": change,
         "--login": login,
         "--scenario": scenario,
@@ -339,6 +343,7 @@ def read_options(
         postgresql=postgresql,
         mysql=mysql,
         prometheus=prometheus,
+        php_fpm=php_fpm,
         remote_shell=tier_shell,
         owned=i_own_this,
         prices=prices,

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.probe.companion import Companion, Watched
 from sojourn.probe.recording import Recording
 from sojourn.results.records import Record
-from sojourn.tiers import database, mysql, postgresql, processes, prometheus, remote, sockets
+from sojourn.tiers import database, mysql, php_fpm, postgresql, processes, prometheus, remote, sockets
 from sojourn.tiers.declaration import Tier
 
 INTERVAL = "250ms"
@@ -50,6 +50,8 @@ class Sources:
     """Options of the client of MySQL or MariaDB."""
     prometheus: str | None = None
     """The URL of the application's metrics."""
+    php_fpm: str | None = None
+    """The URL of php-fpm's status page."""
     remote_shell: str = remote.REMOTE_SHELL
     own_core: int | None = None
     """The core on which the probes run."""
@@ -140,8 +142,8 @@ class Watch:
             self._database = self._sources.database
             if self._database is not None:
                 stack.enter_context(self._database)
-            if self._sources.prometheus is not None:
-                prometheus.read(self._sources.prometheus)
+            for _, read, url in self._metric_sources():
+                read(url)
             # Metrics arrive late where the application is busy, so they have a thread of their own.
             asking = [(self._look, ASKED_EVERY_SECONDS), (self._read_metrics, METRICS_EVERY_SECONDS)]
             self._threads = [threading.Thread(target=self._ask, args=each, daemon=True) for each in asking]
@@ -247,13 +249,22 @@ class Watch:
             self.missing[self._database.name] = str(failure)
             return None
 
+    def _metric_sources(self) -> Iterator[tuple[str, Callable[[str], dict[str, float]], str]]:
+        """What is read from the application itself: a name, the reader, and the URL."""
+        if self._sources.prometheus is not None:
+            yield "metrics", prometheus.read, self._sources.prometheus
+        if self._sources.php_fpm is not None:
+            yield "status of php-fpm", php_fpm.read, self._sources.php_fpm
+
     def _read_metrics(self) -> None:
-        if self._sources.prometheus is None:
-            return
-        try:
-            self._metrics.append((time.time(), prometheus.read(self._sources.prometheus)))
-        except CouldNotRun as failure:
-            self.missing["metrics"] = failure.what
+        known = dict[str, float]()
+        for name, read, url in self._metric_sources():
+            try:
+                known |= read(url)
+            except CouldNotRun as failure:
+                self.missing[name] = failure.what
+        if known:
+            self._metrics.append((time.time(), known))
 
     def _end(self) -> None:
         self._over.set()
