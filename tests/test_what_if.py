@@ -352,6 +352,10 @@ def test_the_page_is_used_by_keyboard_and_has_names_for_everything(browser: Page
     roles = {"slider", "spinbutton", "combobox", "button", "image"}
     named = [(node["role"]["value"], node.get("name", {}).get("value")) for node in tree if not node["ignored"]]
     assert [role for role, name in named if role in roles and not name] == []
+    # Whoever hears a name alone knows which control it is.
+    inputs = [each for each in named if each[0] in ("slider", "spinbutton")]
+    assert len(inputs) == len(set(inputs))
+    assert ("spinbutton", "servers of workers, price per unit") in named
     assert ("slider", "servers of workers, slider") in named
     assert ("spinbutton", "Servers of workers") in named
     assert ("table", "Figures") in named

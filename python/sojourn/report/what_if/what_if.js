@@ -246,7 +246,7 @@ function row(control) {
   return `<div class="control"><label for="${escaped(id)}">${escaped(capital(control.label))}</label>
 ${slider(control)}
 <span class="value"><input type="number" step="any" min="0" id="${escaped(id)}" data-value="${escaped(control.path)}"${unit ? ` aria-describedby="${escaped(id)}-unit"` : ""}><span class="unit" id="${escaped(id)}-unit">${escaped(unit)}</span></span>
-${priced ? `<label class="price">price per ${control.unit ? escaped(control.unit) : "unit"} <input type="number" step="any" min="0" data-price="${escaped(control.path)}"></label>` : ""}</div>`;
+${priced ? `<label class="price">price per ${control.unit ? escaped(control.unit) : "unit"} <input type="number" step="any" min="0" data-price="${escaped(control.path)}" aria-label="${escaped(`${control.label}, price per ${control.unit || "unit"}`)}"></label>` : ""}</div>`;
 }
 function build() {
   const option = (at, label) => `<option value="${escaped(at)}">${escaped(label)}</option>`;
