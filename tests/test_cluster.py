@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -37,7 +38,8 @@ from sojourn.machine.cores import Cores
 from sojourn.planning import replications
 from sojourn.systems import Launch
 from sojourn.workload import site
-from sojourn.workload.log import LogOptions, import_log
+from sojourn.workload.log import LogOptions, import_log, import_log_to_file
+from sojourn.workload.log_pieces import OnWorkers
 from streaming_server import streaming
 from test_commands import serving
 
@@ -104,6 +106,35 @@ def test_caches_miss_on_workers_as_here(cluster: DaskCluster) -> None:
         ).as_json()
 
     assert found(cluster) == found(InProcess())
+
+
+def test_logs_are_parsed_by_workers_as_here(cluster: DaskCluster, tmp_path: Path) -> None:
+    line = '10.0.0.{} - - [10/Oct/2000:13:{:02}:{:02} +0000] "GET /{} HTTP/1.0" 200 {}\n'
+    lines = [line.format(n % 40, n // 600, n // 10 % 60, n % 30, n % 30) for n in range(30_000)]
+    log, older = tmp_path / "access.log", tmp_path / "access.log.1.gz"
+    log.write_text("".join(lines[20_000:]))
+    older.write_bytes(gzip.compress("".join(lines[:20_000]).encode(), 1))
+
+    def imported(parsing: OnWorkers | None) -> tuple[bytes, object]:
+        options, trace = LogOptions(also=[str(log)]), tmp_path / "trace"
+        _, report = import_log_to_file(str(older), trace, options, 1, lambda done, total: None, parsing=parsing)
+        return trace.read_bytes(), report
+
+    assert imported(OnWorkers(cluster, part_bytes=30_000)) == imported(None)
+
+
+def _slow_if_first(place: int, mark: str) -> int:
+    """The first waits until no other begins."""
+    Path(mark, str(place)).touch()
+    if place == 0:
+        time.sleep(0.3)
+    return len(list(Path(mark).iterdir()))
+
+
+def test_no_task_begins_far_ahead_of_one_that_has_not_come(cluster: DaskCluster, tmp_path: Path) -> None:
+    outcomes = list(cluster.each(_slow_if_first, ((place, str(tmp_path)) for place in range(20)), ahead_max=4))
+    assert next(each.value for each in outcomes if each.place == 0) == 4
+    assert len(outcomes) == 20
 
 
 def test_load_is_generated_by_workers_as_one(cluster: DaskCluster, tmp_path: Path) -> None:

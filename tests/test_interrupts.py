@@ -198,3 +198,18 @@ def test_before_anything_has_begun_it_ends_at_once() -> None:
     assert assess.interrupt(signal.SIGINT) == 128 + signal.SIGINT
     assert "Traceback" not in assess.drawn
     assert "interrupted" in assess.drawn
+
+
+def test_while_a_log_is_read_nothing_has_begun(tmp_path: Path) -> None:
+    pipe, kept = tmp_path / "access.log", tmp_path / "trace"
+    os.mkfifo(pipe)
+    # For writing alone it could not be opened before it is read.
+    writer = os.open(pipe, os.O_RDWR)
+    os.write(writer, b'a - - [10/Oct/2000:12:00:00 +0000] "GET / HTTP/1.0" 200 5\n')
+    trace = Terminal("trace", pipe, "--output", kept)
+    trace.wait_for(lambda: fcntl.ioctl(writer, termios.FIONREAD, bytes(4)) == bytes(4))
+    assert trace.interrupt(signal.SIGINT) == 128 + signal.SIGINT
+    os.close(writer)
+    assert "interrupted" in trace.drawn
+    assert "Traceback" not in trace.drawn
+    assert list(tmp_path.iterdir()) == [pipe]

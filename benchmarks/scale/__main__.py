@@ -304,7 +304,7 @@ def _imports(path: Path, work: Path, threads: int, seed: int) -> tuple[Callable[
         report = _native.import_log_to_file(str(path), str(target), str(work), options, seed)
         return report, target.read_bytes()
 
-    return partial(imported, 0), partial(imported, threads - 1)
+    return partial(imported, 0), partial(imported, threads)
 
 
 # -- load

@@ -1,6 +1,6 @@
 """The native half of Sojourn: log import, histograms and queueing, written in Rust (`crates/py`)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -71,6 +71,7 @@ def import_log(
     options: LogOptions | None = None,
     seed: int = 1,
     progress: Callable[[int, int], object] | None = None,
+    pieces: Callable[[str], Iterator[tuple[bytes, int]] | None] | None = None,
 ) -> Trace: ...
 def import_log_to_file(
     path: str | list[tuple[str, bool]],
@@ -79,7 +80,21 @@ def import_log_to_file(
     options: LogOptions | None = None,
     seed: int = 1,
     progress: Callable[[int, int], object] | None = None,
+    pieces: Callable[[str], Iterator[tuple[bytes, int]] | None] | None = None,
 ) -> dict[str, Any]: ...
+def log_parts(path: str, options: LogOptions | None = None) -> int | None: ...
+
+@final
+class LogParser:
+    """Parses a log, or the lines that begin in a range of a plain one, for an import that takes pieces."""
+
+    def __init__(
+        self, path: str, options: LogOptions | None = None, begin: int = 0, end: int | None = None
+    ) -> None: ...
+    def piece(self, text_bytes: int) -> bytes | None: ...
+    @property
+    def read_bytes(self) -> int: ...
+
 def requests_of_log(
     path: str | list[tuple[str, bool]],
     options: LogOptions | None = None,
@@ -243,7 +258,7 @@ def simulate_system(
     traces: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] | None = None,
     progress: Callable[[int, int, float | None, float | None], object] | None = None,
 ) -> dict[str, Any]: ...
-def simulate_system_elsewhere(
+def simulate_system_in_groups(
     system: str,
     advance: Callable[[list[int]], list[bytes]],
     half_width: float = 0.02,

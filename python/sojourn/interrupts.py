@@ -20,7 +20,11 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
+from sojourn.failure import EXIT_RAN_WITH_FAILURES
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+EXIT_INTERRUPTED = 128 + signal.SIGINT
+"""The exit code that shells use after Ctrl-C, where nothing had begun."""
 AGAIN_SECONDS = 0.05
 """After this, a signal is sent again whose exception was dropped: the callback has ended by then."""
 _Handler = Callable[[int, FrameType | None], None]
@@ -68,13 +72,37 @@ class HandedOn:
         _unheard.asked = self.asked
 
 
+class _Start:
+    """Records whether a signal came before anything was measured."""
+
+    prevented = False
+
+
+_start = _Start()
+
+
+@contextmanager
+def preparing() -> Iterator[None]:
+    """Marks work that only prepares a measurement: a signal meanwhile ends the command as one before it began does."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _start.prevented = True
+        raise
+
+
+def exit_code() -> int:
+    """The exit code of a command that a signal has ended."""
+    return EXIT_INTERRUPTED if _start.prevented else EXIT_RAN_WITH_FAILURES
+
+
 def end_at_once(*_: object) -> NoReturn:
-    """Ends the program with the exit code that shells use after Ctrl-C. A handler for while nothing has begun.
+    """Ends the program. A handler for while nothing has begun.
 
     A `KeyboardInterrupt` could strike anywhere inside an import.
     """
     os.write(sys.stderr.fileno(), b"interrupted\n")
-    os._exit(128 + signal.SIGINT)
+    os._exit(EXIT_INTERRUPTED)
 
 
 @contextmanager

@@ -91,7 +91,7 @@ class _Some(InProcess):
         self.left = left
         self.ran = 0
 
-    def each(self, function, arguments, *, same_worker=False):  # type: ignore[no-untyped-def]
+    def each(self, function, arguments, *, same_worker=False, ahead_max=None):  # type: ignore[no-untyped-def]
         def some() -> Iterator[tuple[object, ...]]:
             for words in arguments:
                 if self.ran == self.left:

@@ -37,6 +37,9 @@ pub const SORT_BYTES: usize = 8 << 20;
 /// The most threads that merge ahead of the caller; each holds a part of the records.
 const MERGERS_MAX: usize = 4;
 
+/// Fewer records are sorted by the caller alone.
+const SORTED_APART_MIN: usize = 1 << 15;
+
 /// A record of fixed size, which may have bytes of any length behind it: its tail.
 pub trait Record: Copy + Send + 'static {
     type Key: Ord + Copy + Send;
@@ -83,6 +86,19 @@ impl<R: Record> Batch<R> {
 
     fn sort(&mut self) {
         self.records.sort_by_key(R::key);
+    }
+
+    /// Sorts on so many other threads, too: each sorts a part, and the stable sort of sorted parts is a merge.
+    fn sort_beside(&mut self, threads: usize) {
+        let part = self.records.len().div_ceil(threads.min(MERGERS_MAX) + 1);
+        if part >= SORTED_APART_MIN {
+            thread::scope(|scope| {
+                for part in self.records.chunks_mut(part) {
+                    scope.spawn(move || part.sort_by_key(R::key));
+                }
+            });
+        }
+        self.sort();
     }
 
     /// Adds some records of a batch whose tails lie in the order of its records.
@@ -148,7 +164,7 @@ impl<R: Record> Sorter<R> {
     /// Yields all records in order of their keys.
     pub fn finish(mut self, spill: &mut Option<Spill<'_>>) -> io::Result<Sorted<R>> {
         let (Some(_), Some(spill)) = (&self.spiller, spill) else {
-            self.batch.sort();
+            self.batch.sort_beside(self.threads);
             return Ok(Sorted { source: Source::Held(Some(self.batch)) });
         };
         let budget_bytes = spill.budget_bytes;
@@ -339,6 +355,23 @@ mod tests {
             expected.sort_by_key(|record| record.key);
             prop_assert_eq!(sorted, expected);
         }
+    }
+
+    #[test]
+    fn parts_sorted_apart_are_merged_stably() {
+        let record = |number: u32| Tailed {
+            key: (number.wrapping_mul(2_654_435_761) >> 27) as u8,
+            number,
+            bytes: 0,
+            begin: 0,
+        };
+        let records: Vec<_> = (0..3 * SORTED_APART_MIN as u32).map(record).collect();
+        let mut sorter = Sorter::new(2);
+        records.iter().try_for_each(|record| sorter.push(*record, &mut None)).unwrap();
+        let sorted: Vec<_> = sorter.finish(&mut None).unwrap().records().map(Result::unwrap).collect();
+        let mut expected = records;
+        expected.sort_by_key(|record| record.key);
+        assert_eq!(sorted, expected);
     }
 
     /// Storage that fails after some bytes.

@@ -4,8 +4,6 @@
 //!
 //! | what | bytes |
 //! |---|---|
-//! Nothing follows. Memory is not reserved by the counts in the file but grows with the bytes read, and only the
-//!   current session is held.
 //! | origin: Unix time in ns (i64), clock ahead of UTC in s (i32) | 12 |
 //! | counts of documents, sessions, requests (u32 each) | 12 |
 //! | of a file with times: how many paths have them (u32), then the times of all requests and of each path | 4 |
@@ -18,8 +16,8 @@
 //! host (u16) and of itself (u32), host and path in UTF-8. A file without times has the older magic, so that older
 //! versions read it.
 //!
-//! Nothing follows. Counts are not believed when memory is reserved: it grows with the bytes that come, and
-//! of the sessions none but the one at hand is held.
+//! Nothing follows. Memory is not reserved by the counts in the file but grows with the bytes read, and only the current
+//! session is held.
 
 mod indexed;
 mod read;

@@ -49,6 +49,7 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("log_line", workload::log_line),
     ("mp4_film", films::film),
     ("nfs_record", nfs::record),
+    ("parsed_piece", workload::parsed_piece),
     ("proxy_metadata", http_cache::metadata),
     ("proxy_network", origins::network),
     ("proxy_origin", origins::origin),

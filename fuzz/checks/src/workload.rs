@@ -7,13 +7,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use sojourn_workload::characterise::{StoredTrace, characterise, characterise_from};
 use sojourn_workload::import::{
-    DURATION_NS_MAX, Format, ImportError, Imported, Options, SIZE_BYTES_MAX, import, import_to_file,
+    DURATION_NS_MAX, Format, ImportError, Imported, Log, Options, Part, Parts, PieceParser, SIZE_BYTES_MAX,
+    import, import_logs, import_to_file, parts,
 };
 use sojourn_workload::sorting::{Scratch, Spill};
 use sojourn_workload::trace::Trace;
 
-/// The import of a log has the same result if the log is read at once, in pieces, or with next to no memory; a trace
-/// from a log can be written and read.
+/// The import of a log has the same result if the log is read at once, in parts, with next to no memory, or parsed
+/// elsewhere; a trace from a log can be written and read.
 pub fn log_line(bytes: &[u8]) {
     match (import_in_pieces(bytes, 1 << 16), import_in_pieces(bytes, 7)) {
         (Ok(whole), Ok(pieces)) => {
@@ -22,6 +23,9 @@ pub fn log_line(bytes: &[u8]) {
             let kept = Trace::read(written(&whole.trace).as_slice()).expect("a trace from a log is a trace");
             assert_eq!(kept, whole.trace);
             assert_eq!(spilled(bytes), written(&whole.trace));
+            let elsewhere = import_parsed(bytes, parsed_in_parts(bytes)).expect("it was imported before");
+            assert_eq!(elsewhere.trace, whole.trace);
+            assert_eq!(elsewhere.report, whole.report);
         }
         // The number of lines before the damage of a file depends on the decompressor.
         (Err(ImportError::Read { source: whole, .. }), Err(ImportError::Read { source: pieces, .. })) => {
@@ -48,6 +52,37 @@ fn spilled(log: &[u8]) -> Vec<u8> {
     import_to_file(log, &Options::default(), &mut random, spill, &mut file, go_on)
         .expect("it was imported before");
     file
+}
+
+/// The pieces of a log, of short parts where it has parts.
+fn parsed_in_parts(log: &[u8]) -> Vec<Vec<u8>> {
+    let options = Options::default();
+    let whole = |part| PieceParser::new(log, part, &options, || Ok(())).expect("it was read before");
+    let mut parsers = match parts(log, &options, || Ok(())).expect("it was read before") {
+        Parts::None | Parts::Whole => vec![whole(None)],
+        Parts::Every(unit) => (0..log.len() as u64)
+            .step_by(40 * unit as usize)
+            .map(|begin| {
+                let reader = Box::new(&log[begin.saturating_sub(1) as usize..]);
+                whole(Some(Part { range: begin..begin + 40 * unit, reader }))
+            })
+            .collect(),
+    };
+    parsers.iter_mut().flat_map(|parser| std::iter::from_fn(move || parser.piece(100))).collect()
+}
+
+fn import_parsed(log: &[u8], pieces: Vec<Vec<u8>>) -> Result<Imported, ImportError> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let log = Log { pieces: Some(Box::new(pieces.into_iter().map(Ok))), ..Log::only(log) };
+    import_logs(std::iter::once(log), &Options::default(), &mut random, |_| ControlFlow::Continue(()))
+}
+
+/// Pieces from elsewhere are collected or refused, and the trace from them can be written and read.
+pub fn parsed_piece(bytes: &[u8]) {
+    const LINE: &[u8] = b"a - - [10/Oct/2000:12:00:00 +0000] \"GET / HTTP/1.0\" 200 5\n";
+    if let Ok(Imported { trace, .. }) = import_parsed(LINE, vec![bytes.to_vec()]) {
+        assert_eq!(Trace::read(written(&trace).as_slice()).expect("a trace from pieces is a trace"), trace);
+    }
 }
 
 /// A format string is compiled or refused. The compiled format reads the rest of the bytes without a panic, and never

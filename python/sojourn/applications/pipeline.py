@@ -29,6 +29,7 @@ from sojourn.applications.verification.execution import Carrying, in_words
 from sojourn.applications.verification.planned import parse
 from sojourn.assessment.pipeline import Stages
 from sojourn.failure import CouldNotRun
+from sojourn.loading.fleet import Fleet
 from sojourn.machine import cores
 from sojourn.results.records import Interval
 from sojourn.results.run_folder import RunFolder
@@ -42,13 +43,21 @@ TRIED_SHOWN_MAX = 5
 """The file of predictions, written before any change is made."""
 
 
-def assess(request: ApplicationRequest, folder: RunFolder, stages: Stages) -> ApplicationSummary:
+def assess(
+    request: ApplicationRequest, folder: RunFolder, stages: Stages, fleet: Fleet | None = None
+) -> ApplicationSummary:
     """Runs all stages and returns the summary, complete or not, after writing it to the folder.
+
+    Args:
+        request: what is assessed.
+        folder: where everything is written.
+        stages: shows the progress.
+        fleet: the machines that generate the load; this one if not given.
 
     Raises:
         CouldNotRun: before anything was measured.
     """
-    assessment = _Assessment(request, folder, stages)
+    assessment = _Assessment(request, folder, stages, fleet)
     try:
         assessment.run()
     except (Stopped, CouldNotRun) as ending:
@@ -66,8 +75,9 @@ def assess(request: ApplicationRequest, folder: RunFolder, stages: Stages) -> Ap
 class _Assessment:
     """The state of an assessment, which grows from stage to stage."""
 
-    def __init__(self, request: ApplicationRequest, folder: RunFolder, stages: Stages) -> None:
+    def __init__(self, request: ApplicationRequest, folder: RunFolder, stages: Stages, fleet: Fleet | None) -> None:
         self.request = request
+        self.fleet = fleet
         self.folder = folder
         self.stages = stages
         self.started = time.monotonic()
@@ -77,6 +87,11 @@ class _Assessment:
         self.is_measured = self.is_concluded = False
         stages.begin("log" if request.scenario is None else "scenario")
         self.load = load_definition.of_request(request, folder.path)
+        if fleet is not None and self.load.users.log_in:
+            raise CouldNotRun(
+                "users who log in before the load do it on this machine, and no other has what they then have",
+                "leave out --cluster, or let each iteration have a user of its own who logs in (docs/scenarios.md)",
+            )
         self.covered = self.load.covered
         self.objectives = [Objective.parse(text, self.covered.endpoints) for text in request.objectives]
         self.planned = [parse(text, self.covered.endpoints, request.tiers) for text in request.planned]
@@ -124,6 +139,7 @@ class _Assessment:
                 request.seed,
                 sessions=self.load.sessions,
                 is_of_users=request.required_users is not None,
+                fleet=self.fleet,
             )
             if self.load.users.log_in:
                 self.stages.begin("login")

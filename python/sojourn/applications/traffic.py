@@ -1,7 +1,7 @@
 """The load of one step: flows at rates of their own, together Poisson arrivals of iterations.
 
-One open loop of the engine makes all of them as a scenario whose weights are the rates. So the mix can be varied at
-will, and each name of requests has its own figures.
+One open loop of the engine makes all of them as a scenario whose weights are the rates, here or on each machine of a
+fleet. So the mix can be varied at will, and each name of requests has its own figures.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import JsonValue, ValidationError
 
@@ -25,10 +26,12 @@ from sojourn.applications.flows import Flow
 from sojourn.applications.scenario import Table
 from sojourn.applications.summary import Login
 from sojourn.applications.users import Users
+from sojourn.cluster.target import is_loopback
 from sojourn.engine.progress import parse
 from sojourn.engine.results import NamedFigures
 from sojourn.failure import CouldNotRun
 from sojourn.loading import named
+from sojourn.loading.fleet import Fleet
 from sojourn.loading.record import RequestsRecord
 from sojourn.loading.result import LoadResult
 from sojourn.machine.cores import pinned_command
@@ -201,6 +204,8 @@ class Traffic:
     """The log's sessions, which replace the flows with the same requests in the log's own mix."""
     is_of_users: bool = False
     """True if a number of users makes the load, each of which waits for its answers and thinks (a closed loop)."""
+    fleet: Fleet | None = None
+    """The machines that make the steps together; this one alone if none."""
 
     def logged_in(self) -> Login | None:
         """Logs the users in, again if they were; None where they do not.
@@ -305,7 +310,18 @@ class Traffic:
         tables = {**self.users.tables(), "flow": [_table(flow, each) for flow, each in iterations]}
         if is_by_sessions:
             tables["users"] = {**_mapping(tables["users"]), "under_way": True}
-        words = [*self._engine(tables), *arriving, "--duration", f"{seconds:g}s", "--warm-up", f"{settle:g}s"]
+        lengths = ["--duration", f"{seconds:g}s", "--warm-up", f"{settle:g}s"]
+        if self.fleet is not None:
+            result = self.fleet.run([*self._load(self._url_for(self.fleet), tables), *arriving, *lengths], progress)
+            if result.lost_machines:
+                raise CouldNotRun(
+                    f"a machine that generates the load was lost: {result.record.stopped_because}",
+                    "start its worker again; the steps before are kept",
+                )
+            begin = result.started_at + settle
+            interrupted = result.record.interrupted
+            return self._step(iterations, result, (begin, begin + seconds), users, interrupted=interrupted)
+        words = [*self._engine(tables), *arriving, *lengths]
         if progress is not None:
             words.append("--progress")
         # It shares the core with what watches the tiers: it sleeps, and does not poll.
@@ -359,24 +375,24 @@ class Traffic:
             longest = max(flow.think_seconds(self._think) for flow in self.flows)
         return min(THINK_SECONDS_MAX, THINK_FACTOR * longest)
 
+    def _url_for(self, fleet: Fleet) -> str:
+        """The target as the machines reach it."""
+        host = urlsplit(self.url).hostname or ""
+        return fleet.url(self.url) if is_loopback(host) else self.url
+
     def _engine(self, tables: Mapping[str, object]) -> list[str]:
-        """The engine with a scenario, but for who makes it."""
+        """The engine of this machine with a scenario, but for who makes it."""
+        words = [str(engine.path()), "load", *self._load(self.url, tables)]
+        return [*words, "--embed", "--each-request", "--format", "json", "--start-on-stdin"]
+
+    def _load(self, url: str, tables: Mapping[str, object]) -> list[str]:
+        """The options of a load with a scenario, but for who makes it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         scenario = self.folder / "scenario.json"
         scenario.write_text(json.dumps(tables, indent=1))
-        words = [str(engine.path()), "load", self.url, "--scenario", str(scenario), *self.users.options]
-        words += ["--timeout", f"{TIMEOUT_SECONDS:g}s", "--drain", f"{DRAIN_SECONDS:g}s", "--abandoned-limit", "100%"]
-        return [
-            *words,
-            *self.users.connecting,
-            "--seed",
-            str(self.seed),
-            "--embed",
-            "--each-request",
-            "--format",
-            "json",
-            "--start-on-stdin",
-        ]
+        words = [url, "--scenario", str(scenario), *self.users.options, "--timeout", f"{TIMEOUT_SECONDS:g}s"]
+        words += ["--drain", f"{DRAIN_SECONDS:g}s", "--abandoned-limit", "100%", *self.users.connecting]
+        return [*words, "--seed", str(self.seed)]
 
     def _step(
         self,

@@ -50,6 +50,7 @@ from sojourn.text import format
 from sojourn.workload import site
 from sojourn.workload.coverage import Coverage, coverage
 from sojourn.workload.log import import_log
+from sojourn.workload.log_pieces import OnWorkers
 from sojourn.workload.site import work_folder
 
 COVERAGE_MIN = 0.8
@@ -71,11 +72,14 @@ def assess(request: Request, folder: RunFolder, stages: Stages, fleet: Fleet | N
 
     Raises:
         CouldNotRun: before anything was measured; later failures come back in the summary.
+        KeyboardInterrupt: before the log was imported.
     """
     assessment = _Assessment(request, folder, stages, fleet)
     try:
         assessment.run()
     except (Interrupted, KeyboardInterrupt):
+        if assessment.trace is None:
+            raise
         assessment.cut_short("interrupted")
     except ServerStopped as stop:
         assessment.cut_short(str(stop))
@@ -137,8 +141,9 @@ class _Assessment:
         self.folder.write_json("environment.json", environment.describe(self.summary.machine))
         self.folder.write_text("study.toml", as_study(self.request.log, self.summary.settings))
         self._say_how_long()
-        self._check_machine()
-        trace = self._import()
+        with interrupts.preparing():
+            self._check_machine()
+            trace = self._import()
         with ExitStack() as cleanup:
             trace_file = self._write_trace(trace, cleanup)
             work = cleanup.enter_context(work_folder(self.request.work_dir, self.folder.path, self._documents(trace)))
@@ -178,7 +183,11 @@ class _Assessment:
     def _import(self) -> _native.Trace:
         self.stages.begin("import")
         trace, self.summary.log_import = import_log(
-            self.request.log, self.request.log_options, self.request.seed, self.stages.update
+            self.request.log,
+            self.request.log_options,
+            self.request.seed,
+            self.stages.update,
+            None if self.fleet is None else OnWorkers(self.fleet.cluster),
         )
         self._check_coverage()
         self.summary.characteristics = trace.characterise()
@@ -435,6 +444,7 @@ class _Assessment:
             effort=self.request.effort,
             seed=self.request.seed,
             disturbances=steps.warnings(self.climbs.rows),
+            fleet=self.fleet,
         )
         self.summary.verification = []
         try:

@@ -21,7 +21,7 @@ from sojourn import __version__
 from sojourn.cluster import worker_process
 from sojourn.cluster.ssh_credentials import Host, on_hosts
 from sojourn.cluster.target import MANAGERS, LocalProcesses, Managed, Scheduler, SshHosts, Target
-from sojourn.cluster.tasks import ClusterLost, Outcome
+from sojourn.cluster.tasks import ClusterLost, Outcome, WorkerLost
 from sojourn.failure import CouldNotRun
 
 if TYPE_CHECKING:
@@ -312,8 +312,17 @@ class DaskCluster:
             argument.future = self.client.scatter(argument.value, broadcast=True, hash=False)
         return argument.future
 
+    def ask(self, worker: str, function: Callable[..., T], *arguments: object) -> T:
+        """See `Tasks.ask`."""
+        return Loader(self.client, worker, worker).ask(function, *arguments)
+
     def each(
-        self, function: Callable[..., T], arguments: Iterable[tuple[object, ...]], *, same_worker: bool = False
+        self,
+        function: Callable[..., T],
+        arguments: Iterable[tuple[object, ...]],
+        *,
+        same_worker: bool = False,
+        ahead_max: int | None = None,
     ) -> Generator[Outcome[T]]:
         """See `Tasks.each`."""
         from distributed import as_completed
@@ -337,13 +346,17 @@ class DaskCluster:
 
         try:
             exhausted = False
+            begun, first_missing, came = 0, 0, set[int]()
             while True:
                 while not exhausted and len(running) < TASKS_PER_THREAD * self.threads:
+                    if ahead_max is not None and begun - first_missing >= ahead_max:
+                        break
                     following = next(given, None)
                     if following is None:
                         exhausted = True
                     else:
                         submit(*following)
+                        begun += 1
                 if not running:
                     return
                 future = next(done)
@@ -354,7 +367,12 @@ class DaskCluster:
                         raise ClusterLost(f"{self.name}: a task was lost {LOSSES_MAX} times", _cure(self.target))
                     self._wait_for_scheduler()
                     submit(place, words)
-                elif future.status == "finished":
+                    continue
+                came.add(place)
+                while first_missing in came:
+                    came.remove(first_missing)
+                    first_missing += 1
+                if future.status == "finished":
                     yield Outcome(place, future.result())
                 else:
                     yield Outcome(place, None, _failure(future.exception()))
@@ -406,10 +424,6 @@ class DaskCluster:
             f"{self.name}: the scheduler is gone and did not come back within {RECONNECT_SECONDS_MAX:g} s",
             "start it again, then run the same command: what was measured is kept",
         )
-
-
-class WorkerLost(Exception):
-    """A worker has died or cannot be reached."""
 
 
 @dataclass

@@ -115,8 +115,22 @@ class _KeptTasks:
         """See `Tasks.shared`."""
         return self._tasks.shared(value)
 
+    @property
+    def threads(self) -> int:
+        """See `Tasks.threads`."""
+        return self._tasks.threads
+
+    def ask(self, worker: str, function: Callable[..., T], *arguments: object) -> T:
+        """See `Tasks.ask`."""
+        return self._tasks.ask(worker, function, *arguments)
+
     def each(
-        self, function: Callable[..., T], arguments: Iterable[tuple[object, ...]], *, same_worker: bool = False
+        self,
+        function: Callable[..., T],
+        arguments: Iterable[tuple[object, ...]],
+        *,
+        same_worker: bool = False,
+        ahead_max: int | None = None,
     ) -> Generator[Outcome[T]]:
         """See `Tasks.each`."""
         self._batch += 1
@@ -132,7 +146,7 @@ class _KeptTasks:
                 else:
                     known.append(outcome)
 
-        with closing(self._tasks.each(function, missing(), same_worker=same_worker)) as outcomes:
+        with closing(self._tasks.each(function, missing(), same_worker=same_worker, ahead_max=ahead_max)) as outcomes:
             for outcome in outcomes:
                 outcome = replace(outcome, place=places[outcome.place])
                 if outcome.failure is None:

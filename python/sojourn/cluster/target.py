@@ -115,7 +115,7 @@ def _scheduler(address: str, *, insecure: bool) -> Scheduler:
     parts = _SCHEDULER.fullmatch(address)
     if parts is None or int(parts["port"]) > 65535:
         raise CouldNotRun(f"--cluster {address} is not a scheduler's address", "write it as in tls://scheduler:8786")
-    if parts["protocol"] == "tcp" and not insecure and not _is_loopback(parts["host"]):
+    if parts["protocol"] == "tcp" and not insecure and not is_loopback(parts["host"]):
         raise CouldNotRun(
             f"{address} has no authentication: whoever reaches the scheduler runs programs on every worker",
             "start it with TLS (docs/scale.md) and write tls://; on a network of your own, say --insecure-cluster",
@@ -123,7 +123,7 @@ def _scheduler(address: str, *, insecure: bool) -> Scheduler:
     return Scheduler(address.rstrip("/"))
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:

@@ -7,6 +7,7 @@ and a task that was lost with a worker or a scheduler runs again.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -14,6 +15,10 @@ from typing import Generic, Protocol, TypeVar
 from sojourn.failure import CouldNotRun
 
 T = TypeVar("T")
+
+
+class WorkerLost(Exception):
+    """A worker has died or cannot be reached."""
 
 
 class ClusterLost(CouldNotRun):
@@ -40,14 +45,33 @@ class Outcome(Generic[T]):
 class Tasks(Protocol):
     """Where tasks run."""
 
+    @property
+    def threads(self) -> int:
+        """How many tasks run at once."""
+        ...
+
     def each(
-        self, function: Callable[..., T], arguments: Iterable[tuple[object, ...]], *, same_worker: bool = False
+        self,
+        function: Callable[..., T],
+        arguments: Iterable[tuple[object, ...]],
+        *,
+        same_worker: bool = False,
+        ahead_max: int | None = None,
     ) -> Generator[Outcome[T]]:
         """Runs `function` with each of the arguments, and yields outcomes as they come.
 
         Arguments are drawn when there is room for another task, so that whoever gives them can stop giving. Closing
         the iterator cancels what has not begun. With `same_worker`, the task in a place runs where the one in that
-        place ran before, if it can: it may have left something there that saves it work.
+        place ran before, if it can: it may have left something there that saves it work. With `ahead_max`, no task
+        begins so many places behind the first without an outcome: who needs outcomes in order has never to hold more.
+        """
+        ...
+
+    def ask(self, worker: str, function: Callable[..., T], *arguments: object) -> T:
+        """Calls a function that answers at once, beside the tasks of the worker at an address (`worker_address`).
+
+        Raises:
+            WorkerLost: the worker is gone.
         """
         ...
 
@@ -56,11 +80,33 @@ class Tasks(Protocol):
         ...
 
 
+def worker_address() -> str:
+    """The address of the worker that runs this task; empty in a process that is none."""
+    # A worker has Dask.
+    if (distributed := sys.modules.get("distributed")) is None:
+        return ""
+    try:
+        return str(distributed.get_worker().address)
+    except ValueError:
+        return ""
+
+
 class InProcess:
     """Runs tasks one after the other in this process."""
 
+    threads = 1
+
+    def ask(self, worker: str, function: Callable[..., T], *arguments: object) -> T:
+        """See `Tasks.ask`."""
+        return function(*arguments)
+
     def each(
-        self, function: Callable[..., T], arguments: Iterable[tuple[object, ...]], *, same_worker: bool = False
+        self,
+        function: Callable[..., T],
+        arguments: Iterable[tuple[object, ...]],
+        *,
+        same_worker: bool = False,
+        ahead_max: int | None = None,
     ) -> Generator[Outcome[T]]:
         """See `Tasks.each`."""
         for place, given in enumerate(arguments):

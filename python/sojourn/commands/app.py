@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from importlib import import_module
 
@@ -25,7 +24,7 @@ app = typer.Typer(
 )
 _SPEAKS_OF_ALL = "shell"
 """The module that registers last, because its commands describe all others."""
-_TYPER_INTERRUPTED = 128 + signal.SIGINT
+_TYPER_INTERRUPTED = interrupts.EXIT_INTERRUPTED
 """typer's exit code after a KeyboardInterrupt."""
 
 
@@ -72,7 +71,7 @@ def _run() -> int:
     except KeyboardInterrupt:
         interrupts.ignore_from_now_on()
         print("interrupted", file=sys.stderr)
-        return EXIT_RAN_WITH_FAILURES
+        return interrupts.exit_code()
     except typer.Exit as ending:
         return ending.exit_code
     except Exception as error:

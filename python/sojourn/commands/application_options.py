@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from sojourn import interrupts
 from sojourn.applications.prices import read as read_prices
 from sojourn.applications.target import require_permission
 from sojourn.assessment.choices import EffortName
+from sojourn.commands.cluster_option import ClusterOption
 from sojourn.commands.formats import Format, data, print_json, print_where, talk
 from sojourn.commands.help import FurtherOption
 from sojourn.commands.option_groups import spread
@@ -80,6 +82,7 @@ class ApplicationOptions:
         seed: int,
         output_format: Format,
         page: LivePage | None,
+        cluster: ClusterOption,
     ) -> None:
         """Assesses the application, prints the answer and exits with its exit code."""
         # Help must not wait for them.
@@ -87,6 +90,7 @@ class ApplicationOptions:
             from sojourn.applications import baseline
             from sojourn.applications.pipeline import assess
             from sojourn.applications.request import EFFORTS, ApplicationRequest
+            from sojourn.loading.fleet import Fleet
             from sojourn.report.application.junit import junit
             from sojourn.report.application.markdown import markdown
             from sojourn.report.application.page import write_report
@@ -139,8 +143,13 @@ class ApplicationOptions:
             abandoned_max=self.abandoned_max,
         )
         run = RunFolder.create(folder(), holds=("application.json",), inside="targets")
-        with Stages(talk, quiet=output_format is Format.json, page=page) as stages:
-            summary = assess(request, run, stages)
+        quiet = output_format is Format.json
+        with ExitStack() as stack:
+            fleet = None
+            if cluster.target is not None:
+                fleet = Fleet(stack.enter_context(cluster.opened(quiet=quiet)), leaves_out=True)
+            stages = stack.enter_context(Stages(talk, quiet=quiet, page=page))
+            summary = assess(request, run, stages, fleet)
         report = write_report(run)
         for path, text in ((self.junit, junit(summary)), (self.markdown, markdown(summary))):
             if path is not None:

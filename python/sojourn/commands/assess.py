@@ -114,17 +114,13 @@ def _assess(
     With --target, the command assesses a deployed application: it sends the log's own requests, grouped by endpoint,
     at rising load and watches each --tier. The answer names the tier that is the bottleneck, and the reason.
 
-    With --cluster, the cluster's load workers generate the rising load with this machine, which watches the server.
+    With --cluster, workers parse the log and generate the rising load: of a site with this machine, which watches the
+    server; of an application without it.
 
     Examples: sojourn assess access.log.gz --access-line 100Mbit/s --target-p95 200ms
 
     sojourn assess access.log --target http://127.0.0.1:8000 --tier app=port:8000 --tier db=port:5432
     """
-    if cluster.target is not None and (not logs or application.target is not None or verify is not None):
-        raise CouldNotRun(
-            "--cluster generates the rising load of a site: not that of an application, nor of --verify",
-            "leave out --cluster",
-        )
     title = f"sojourn assess {' '.join(logs or [str(application.scenario)])}"
     if not logs:
         if application.scenario is None:
@@ -134,13 +130,15 @@ def _assess(
         name = str(application.scenario)
         with live_page(web, web_port, title) as page:
             application.run(
-                None, log_options, lambda: output or _default_output(name), effort, seed, output_format, page
+                None, log_options, lambda: output or _default_output(name), effort, seed, output_format, page, cluster
             )
         return
     log, log_options = as_one(logs, log_options)
     if application.target is not None:
         with live_page(web, web_port, title) as page:
-            application.run(log, log_options, lambda: output or _default_output(log), effort, seed, output_format, page)
+            application.run(
+                log, log_options, lambda: output or _default_output(log), effort, seed, output_format, page, cluster
+            )
         return
     # Help must not wait for them.
     with interrupts.importing():

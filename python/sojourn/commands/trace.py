@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sojourn.commands.cluster_option import ClusterOption, with_cluster_option
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.log_options import as_one, with_log_options
 from sojourn.commands.progress import Stages
@@ -16,10 +18,11 @@ from sojourn.text import quantity
 from sojourn.workload import site
 from sojourn.workload.characteristics import LogImport
 from sojourn.workload.log import LogOptions, TraceNotWritten, import_log_to_file
+from sojourn.workload.log_pieces import OnWorkers
 
 
 def register(app: typer.Typer) -> None:
-    app.command("trace")(with_log_options(_trace))
+    app.command("trace")(with_cluster_option(with_log_options(_trace)))
 
 
 def _trace(
@@ -38,12 +41,15 @@ def _trace(
     output_format: FormatOption = Format.text,
     *,
     log_options: LogOptions,
+    cluster: ClusterOption,
 ) -> None:
     """Import an access log and characterise it: rates, sizes, popularity, sessions.
 
     The format is detected unless you give it. Malformed lines are counted and the first few shown; requests with a
     query are set aside as dynamic; every distinct (path, size) is a document; a client that pauses for less than the
     session gap stays in its session.
+
+    With --cluster, workers that find the log under the same path parse it; the result is the same.
 
     Examples: sojourn trace access.log.gz --output access.trace --format json
 
@@ -52,19 +58,24 @@ def _trace(
     sojourn trace access.log --log-format '%h %l %u %t "%r" %>s %b %D' --from 2026-11-21T10:00:00 --path '/img/*'
     """
     log, log_options = as_one(logs, log_options)
-    with Stages(talk, quiet=output_format is Format.json) as stages:
+    quiet = output_format is Format.json
+    with ExitStack() as stack:
+        parsing = None if cluster.target is None else OnWorkers(stack.enter_context(cluster.opened(quiet=quiet)))
+        stages = stack.enter_context(Stages(talk, quiet=quiet))
         stages.begin("import")
         # An application's log may have nothing to replay, but its statistics are still useful.
         only_said = output is None and build_site is None
         try:
-            trace, report = import_log_to_file(log, output, log_options, seed, stages.update, may_be_empty=only_said)
+            trace, report = import_log_to_file(
+                log, output, log_options, seed, stages.update, may_be_empty=only_said, parsing=parsing
+            )
         except TraceNotWritten as failure:
             # The characteristics are printed even if the trace cannot be written, provided that the log can be read
             # again.
             if output is None or log == "-":
                 raise
             writing.missed(output, failure.because)
-            trace, report = import_log_to_file(log, None, log_options, seed, stages.update)
+            trace, report = import_log_to_file(log, None, log_options, seed, stages.update, parsing=parsing)
         stages.done(f"{report['lines']:,} lines, {LogImport(report).format()}")
         if build_site is not None:
             stages.begin("site")

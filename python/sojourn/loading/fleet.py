@@ -24,7 +24,8 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from sojourn import engine, interrupts
-from sojourn.cluster.dask_cluster import DaskCluster, Loader, WorkerLost
+from sojourn.cluster.dask_cluster import DaskCluster, Loader
+from sojourn.cluster.tasks import WorkerLost
 from sojourn.engine.progress import ProgressLine, parse, together
 from sojourn.failure import CouldNotRun
 from sojourn.loading import record as records

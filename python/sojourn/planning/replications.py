@@ -86,7 +86,7 @@ def simulate(
         seen = (estimate, relative)
         progress(jobs, most, estimate, relative)
 
-    result: Simulation = _native.simulate_system_elsewhere(  # type: ignore[assignment]
+    result: Simulation = _native.simulate_system_in_groups(  # type: ignore[assignment]
         system.text,
         advance,
         half_width,

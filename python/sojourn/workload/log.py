@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from sojourn import _native
+from sojourn import _native, interrupts
 from sojourn.failure import CouldNotRun
 from sojourn.results import writing
 from sojourn.workload import log_files, recordings
@@ -98,7 +98,18 @@ Progress = Callable[[float, float | None], None]
 """Receives the bytes read and the total bytes (None if unknown)."""
 
 
-def import_log(log: str, options: LogOptions, seed: int, progress: Progress) -> tuple[_native.Trace, Report]:
+Pieces = Callable[[str], Iterator[tuple[bytes, int]] | None]
+"""The pieces of a log that is parsed elsewhere, each with the stored bytes that it was read from, by the log's path;
+None for a log that is to be read here.
+"""
+
+Parsing = Callable[[Sequence[str], LogOptions], Pieces]
+"""Begins to parse logs elsewhere, as `log_pieces.OnWorkers` does."""
+
+
+def import_log(
+    log: str, options: LogOptions, seed: int, progress: Progress, parsing: Parsing | None = None
+) -> tuple[_native.Trace, Report]:
     """Imports a log into memory; returns the trace and the report.
 
     Args:
@@ -106,14 +117,16 @@ def import_log(log: str, options: LogOptions, seed: int, progress: Progress) -> 
         options: how it is read.
         seed: spreads requests within their second.
         progress: receives the progress.
+        parsing: parses the log elsewhere; the result is the same.
 
     Raises:
         CouldNotRun: no such file, options that cannot be, an empty log, or no request in it that can be replayed.
     """
     paths = log_paths(log, options.also)
     native = native_options(options)
-    with _explained(_called(log, options)):
-        trace = _native.import_log(paths, native, seed, lambda done, total: progress(done, total or None))
+    pieces = _pieces(paths, options, parsing)
+    with _explained(_called(log, options)), interrupts.preparing():
+        trace = _native.import_log(paths, native, seed, lambda done, total: progress(done, total or None), pieces)
     report = trace.report()
     assert report is not None, "only a trace from a file has no report"
     return trace, report
@@ -127,6 +140,7 @@ def import_log_to_file(
     progress: Progress,
     *,
     may_be_empty: bool = False,
+    parsing: Parsing | None = None,
 ) -> tuple[_native.StoredTrace, Report]:
     """Imports a log into a trace file, with memory only for distinct documents and clients.
 
@@ -138,12 +152,23 @@ def import_log_to_file(
         seed: as in `import_log`.
         progress: as in `import_log`.
         may_be_empty: whether a log without any request that can be replayed is imported too, for what else it says.
+        parsing: as in `import_log`.
 
     Raises:
         TraceNotWritten: the disk of `output` is full, or closed to us.
         CouldNotRun: as `import_log`.
     """
-    require_log(log, options.also)
+    paths = log_paths(log, options.also)
+
+    def imported(path: str, folder: str) -> tuple[_native.StoredTrace, Report]:
+        native = native_options(options, may_be_empty=may_be_empty)
+        pieces = _pieces(paths, options, parsing)
+        with _explained(_called(log, options)), interrupts.preparing():
+            report = _native.import_log_to_file(
+                paths, path, folder, native, seed, lambda done, total: progress(done, total or None), pieces
+            )
+            return _native.StoredTrace.open(path), report
+
     if isinstance(output, Path):
         if output.exists() and not output.is_file():
             raise CouldNotRun(f"{output} is not a file", "name a file for the trace with --output")
@@ -153,34 +178,21 @@ def import_log_to_file(
         except OSError as error:
             raise TraceNotWritten(f"{_NOT_WRITTEN}: {error}", "name another file with --output") from error
         try:
-            trace, report = _import_to_path(log, str(part), str(output.parent), options, seed, progress, may_be_empty)
+            trace, report = imported(str(part), str(output.parent))
             with _explained(log):
                 part.replace(output)
         finally:
             part.unlink(missing_ok=True)
         return trace, report
-    if output is not None:
+    with tempfile.TemporaryFile() if output is None else nullcontext(output) as file:
         # The name of a descriptor, under which an unnamed file can be opened again.
-        name = f"/proc/self/fd/{output.fileno()}"
-        return _import_to_path(log, name, tempfile.gettempdir(), options, seed, progress, may_be_empty)
-    with tempfile.TemporaryFile() as file:
-        return import_log_to_file(log, file, options, seed, progress, may_be_empty=may_be_empty)
+        return imported(f"/proc/self/fd/{file.fileno()}", tempfile.gettempdir())
 
 
-def _import_to_path(
-    log: str, output: str, folder: str, options: LogOptions, seed: int, progress: Progress, may_be_empty: bool
-) -> tuple[_native.StoredTrace, Report]:
-    native = native_options(options, may_be_empty=may_be_empty)
-    with _explained(_called(log, options)):
-        report = _native.import_log_to_file(
-            log_paths(log, options.also),
-            output,
-            folder,
-            native,
-            seed,
-            lambda done, total: progress(done, total or None),
-        )
-        return _native.StoredTrace.open(output), report
+def _pieces(paths: str | list[tuple[str, bool]], options: LogOptions, parsing: Parsing | None) -> Pieces | None:
+    if parsing is None:
+        return None
+    return parsing([paths] if isinstance(paths, str) else [path for path, _ in paths], options)
 
 
 def _called(log: str, options: LogOptions) -> str:

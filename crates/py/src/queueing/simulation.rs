@@ -25,7 +25,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate_station, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_poisson, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_system, module)?)?;
-    module.add_function(wrap_pyfunction!(simulate_system_elsewhere, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate_system_in_groups, module)?)?;
     module.add_function(wrap_pyfunction!(replication_groups, module)?)?;
     module.add_class::<ReplicationGroup>()
 }
@@ -150,7 +150,7 @@ fn replication_groups(replications: u32) -> usize {
     jobs_min=JOBS_MIN_DEFAULT, targets=vec!["mean".to_owned()], replications=1, progress=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
-fn simulate_system_elsewhere<'py>(
+fn simulate_system_in_groups<'py>(
     py: Python<'py>,
     system: &str,
     advance: &Bound<'py, PyAny>,
@@ -167,7 +167,7 @@ fn simulate_system_elsewhere<'py>(
     let plan = Plan { relative_half_width: half_width, targets, jobs_min, jobs_max, seed, replications };
     let mut watch = Watch { progress, failure: None };
     let mut failure = None;
-    let result = simulator::simulate_elsewhere(
+    let result = simulator::simulate_in_groups(
         &system,
         &plan,
         &mut |looks| {

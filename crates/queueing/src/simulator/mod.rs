@@ -28,7 +28,7 @@ use thiserror::Error;
 use crate::distribution::DistributionError;
 
 pub(crate) use network::refuse_unstable;
-pub use network::{ReplicationGroup, Trace, group_count, simulate_elsewhere, simulate_system};
+pub use network::{ReplicationGroup, Trace, group_count, simulate_in_groups, simulate_system};
 pub use poisson::{PoissonStation, simulate_poisson};
 pub use processor_speed::{Interruption, Quota, SpeedChange};
 pub use replications::REPLICATIONS_MAX;

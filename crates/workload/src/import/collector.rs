@@ -1,23 +1,24 @@
-//! Converts entries into rows of sixteen bytes, and counts them.
+//! Converts judged entries into rows of sixteen bytes, and counts them.
 //!
 //! The name, size and status of a document, and the address of a client, are stored once however often they occur.
 
 use crate::limits::{DOCUMENTS_MAX, NAMES_MAX, REQUESTS_MAX};
-use std::borrow::Cow;
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
-use super::coverage::{ByName, Class, Counter};
+use super::class::Class;
+use super::coverage::{ByName, Counter};
 use super::durations::Durations;
 use super::dynamic_paths::{Behaviour, Sizes};
-use super::entry::{Entry, Malformed};
+use super::entry::Malformed;
 use super::error::ImportError;
 use super::format::Format;
 use super::interner::Interner;
+use super::judged::{EntryTexts, Judged, Line, Logged};
 use super::logs::Opened;
-use super::parse_ahead::Numbers;
-use super::policy::{Reason, Verdict, is_whole, judge, takes_by_name};
+use super::parsed_block::{NameNumbers, ParsedBlock, Seen};
+use super::policy::{Reason, Verdict, body_bytes};
 use super::report::{ImportReport, LogReport, MalformedLine, Tally};
 use super::time::{self, NS_PER_SECOND};
 use super::{Options, names};
@@ -82,7 +83,6 @@ const OK: u16 = 200;
 pub struct Collector<'o> {
     pub report: ImportReport,
     options: &'o Options,
-    format: Format,
     log: LogReport,
     /// The latest time in its lines so far.
     latest_ns: i64,
@@ -102,6 +102,8 @@ pub struct Collector<'o> {
     window_ns: Option<(i64, i64)>,
     /// Target and host of the current line.
     name: Vec<u8>,
+    /// Its method and target.
+    target: Vec<u8>,
 }
 
 impl<'o> Collector<'o> {
@@ -109,7 +111,6 @@ impl<'o> Collector<'o> {
         Collector {
             report: ImportReport::default(),
             options,
-            format: Format::clf("common"),
             log: LogReport::default(),
             latest_ns: i64::MIN,
             tally: Tally::default(),
@@ -125,6 +126,7 @@ impl<'o> Collector<'o> {
             posted: HashMap::new(),
             window_ns: None,
             name: Vec::new(),
+            target: Vec::new(),
         }
     }
 
@@ -132,7 +134,6 @@ impl<'o> Collector<'o> {
     pub fn begin(&mut self, name: String, opened: &Opened<'_>) {
         self.end();
         let Opened { compression, format, format_detected, .. } = opened;
-        self.format = format.clone();
         self.log = LogReport {
             name,
             compression: *compression,
@@ -154,33 +155,45 @@ impl<'o> Collector<'o> {
         }
     }
 
-    /// Processes a line of `bytes` bytes including its end.
-    pub fn line(
+    /// Processes a parsed block; `seen` has what its parser has told before.
+    pub fn block(
         &mut self,
-        bytes: u64,
-        text: &[u8],
+        block: &ParsedBlock,
+        seen: &mut Seen,
         spill: &mut Option<Spill<'_>>,
     ) -> Result<(), ImportError> {
-        let entry = self.format.read(text);
-        self.parsed_line(bytes, text, entry, &mut Numbers::default(), spill)
+        self.report.bytes += block.bytes;
+        seen.replay(block, |line, client, name| self.line(line, client, name, spill))
     }
 
-    /// Processes a line that says `entry`; adds to `numbers` what it looks up.
-    pub fn parsed_line(
+    /// Processes a line whose texts have not been looked up.
+    pub fn single_line(&mut self, line: Line<'_>, spill: &mut Option<Spill<'_>>) -> Result<(), ImportError> {
+        self.line(line, &mut None, &mut NameNumbers::default(), spill)
+    }
+
+    /// The lines so far of the log at hand.
+    pub fn log_lines(&self) -> u64 {
+        self.log.lines
+    }
+
+    /// Processes a line; adds to `client` and `name` what it looks up.
+    fn line(
         &mut self,
-        bytes: u64,
-        text: &[u8],
-        entry: Result<Option<Entry<'_>>, Malformed>,
-        numbers: &mut Numbers,
+        line: Line<'_>,
+        client: &mut Option<u32>,
+        name: &mut NameNumbers,
         spill: &mut Option<Spill<'_>>,
     ) -> Result<(), ImportError> {
         self.report.lines += 1;
         self.log.lines += 1;
-        self.report.bytes += bytes;
-        match entry {
-            Ok(Some(entry)) => return self.entry(entry, numbers, spill),
-            Ok(None) => self.report.directives += 1,
-            Err(reason) => self.malformed(text, reason),
+        match line {
+            Line::Entry(judged, texts) => return self.entry(&judged, &texts, client, name, spill),
+            Line::NotSelected(logged) => {
+                self.note_time(logged);
+                self.report.not_selected += 1;
+            }
+            Line::Directive => self.report.directives += 1,
+            Line::Malformed(reason, text) => self.malformed(text, reason),
         }
         Ok(())
     }
@@ -201,47 +214,39 @@ impl<'o> Collector<'o> {
 
     fn entry(
         &mut self,
-        mut entry: Entry<'_>,
-        numbers: &mut Numbers,
+        entry: &Judged,
+        texts: &EntryTexts<'_>,
+        client: &mut Option<u32>,
+        name: &mut NameNumbers,
         spill: &mut Option<Spill<'_>>,
     ) -> Result<(), ImportError> {
-        self.note_time(&entry);
-        if !self.options.selection.selects(&entry) {
-            self.report.not_selected += 1;
-            return Ok(());
-        }
-        self.options.selection.rename(&mut entry);
-        if let Some(target) = names::spelled_alike(&entry.target, self.format.escapes()) {
-            entry.target = Cow::Owned(target);
-        }
-        self.assume_size(&mut entry);
-        self.tally.count(&entry);
-        let class = Class::of(&entry);
-        if let Some(class) = class {
-            self.coverage.count(class, &entry, &mut numbers.path);
+        self.note_time(entry.logged);
+        self.report.assumed_size_requests += u64::from(entry.size_is_assumed);
+        self.tally.count(entry);
+        if let Some(class) = entry.class {
+            self.coverage.count(class, entry, texts, &mut name.path);
             self.durations
-                .count(&entry, &mut self.coverage, &mut numbers.path, spill)
+                .count(entry, texts, &mut self.coverage, &mut name.path, spill)
                 .map_err(ImportError::Scratch)?;
         }
-        let follows_form = self.follows_form(&entry);
-        let is_covered = class == Some(Class::Covered);
-        let verdict = judge(&entry, self.options.keep);
-        if let Verdict::Skip(reason) = verdict {
+        let follows_form = self.follows_form(entry, texts.client);
+        let is_covered = entry.class == Some(Class::Covered);
+        if let Verdict::Skip(reason) = entry.verdict {
             self.skip(reason);
             return Ok(());
         }
-        if let Some(name) = names::with_method(&entry.method, &entry.target) {
-            entry.target = Cow::Owned(name);
-        }
-        let client = match numbers.client {
+        let client = match *client {
             Some(client) => client,
-            None => self.clients.number(&entry.client).ok_or_else(|| self.too_many("clients", NAMES_MAX))?,
+            None => {
+                let found = self.clients.number(texts.client);
+                *client.insert(found.ok_or_else(|| self.too_many("clients", NAMES_MAX))?)
+            }
         };
-        numbers.client = Some(client);
-        let document = match verdict {
+        let document = match entry.verdict {
             Verdict::Skip(_) => unreachable!("skipped above"),
-            Verdict::Sized(size_bytes) => {
-                let (document, before) = self.document(&entry, &mut numbers.name, size_bytes, OK)?;
+            Verdict::Sized => {
+                let size_bytes = body_bytes(entry.status, entry.size_bytes).unwrap_or(0);
+                let (document, before) = self.document(texts, &mut name.name, size_bytes, OK)?;
                 if is_covered {
                     let stored = &mut self.documents[document as usize];
                     stored.covered = stored.covered.saturating_add(1);
@@ -250,13 +255,13 @@ impl<'o> Collector<'o> {
                 }
                 document
             }
-            Verdict::Failed(status) => {
+            Verdict::Failed => {
                 self.report.failed_requests += 1;
-                self.document(&entry, &mut numbers.name, 0, status)?.0
+                self.document(texts, &mut name.name, 0, entry.status)?.0
             }
             Verdict::ByName => {
                 self.report.by_name_requests += 1;
-                let name = self.name(&entry, &mut numbers.name)?;
+                let name = self.name(texts, &mut name.name)?;
                 let known = &mut self.known[name as usize];
                 known.by_name += u32::from(is_covered);
                 match known.last {
@@ -275,10 +280,10 @@ impl<'o> Collector<'o> {
         self.rows.push(row, spill).map_err(ImportError::Scratch)
     }
 
-    fn note_time(&mut self, entry: &Entry<'_>) {
-        let now_ns = entry.logged_unix_ns;
+    fn note_time(&mut self, logged: Logged) {
+        let now_ns = logged.unix_ns;
         let Some((first_ns, last_ns)) = &mut self.window_ns else {
-            self.report.utc_offset_seconds = entry.utc_offset_seconds;
+            self.report.utc_offset_seconds = logged.utc_offset_seconds;
             self.window_ns = Some((now_ns, now_ns));
             self.latest_ns = now_ns;
             return;
@@ -293,24 +298,14 @@ impl<'o> Collector<'o> {
         self.latest_ns = now_ns.max(self.latest_ns);
     }
 
-    fn assume_size(&mut self, entry: &mut Entry<'_>) {
-        let is_head = &*entry.method == b"HEAD";
-        if entry.size_bytes.is_none() && is_whole(entry.status) && !takes_by_name(entry.status, is_head) {
-            entry.size_bytes = self.options.assumed_size_bytes;
-            self.report.assumed_size_requests += u64::from(entry.size_bytes.is_some());
-        }
-    }
-
-    /// Returns true for a GET that follows the redirect of a submitted form; remembers submitted forms.
-    fn follows_form(&mut self, entry: &Entry<'_>) -> bool {
-        let is_redirected = matches!(entry.status, 302 | 303);
-        let posts = is_redirected && matches!(&*entry.method, b"POST" | b"PUT" | b"PATCH" | b"DELETE");
-        if !posts && self.posted.is_empty() {
+    /// Returns true for a request that follows the redirect of a submitted form; remembers submitted forms.
+    fn follows_form(&mut self, entry: &Judged, client: &[u8]) -> bool {
+        if !entry.redirects_form && self.posted.is_empty() {
             return false; // by far the most common
         }
-        let client = self.hasher.hash_one(&entry.client);
-        let now_ns = entry.logged_unix_ns;
-        if posts {
+        let client = self.hasher.hash_one(client);
+        let now_ns = entry.logged.unix_ns;
+        if entry.redirects_form {
             if self.posted.len() == POSTED_MAX {
                 self.posted.retain(|_, posted_ns| now_ns - *posted_ns <= FOLLOWS_NS);
             }
@@ -334,16 +329,17 @@ impl<'o> Collector<'o> {
         } += 1;
     }
 
-    /// The number of the entry's target and host together.
-    fn name(&mut self, entry: &Entry<'_>, number: &mut Option<u32>) -> Result<u32, ImportError> {
+    /// The number of the entry's method, target and host together.
+    fn name(&mut self, texts: &EntryTexts<'_>, number: &mut Option<u32>) -> Result<u32, ImportError> {
         if let Some(name) = *number {
             return Ok(name);
         }
-        let key = if entry.host.is_empty() {
-            &*entry.target // by far the most common
-        } else {
-            names::join(&mut self.name, &entry.target, &entry.host)
+        let target = match texts.method {
+            [] => texts.target, // by far the most common
+            method => names::with_method(&mut self.target, method, texts.target),
         };
+        let key =
+            if texts.host.is_empty() { target } else { names::join(&mut self.name, target, texts.host) };
         let Some(name) = self.names.number(key) else {
             return Err(self.too_many("document names", NAMES_MAX));
         };
@@ -357,12 +353,12 @@ impl<'o> Collector<'o> {
     /// The document of an entry, and the previous document of its name.
     fn document(
         &mut self,
-        entry: &Entry<'_>,
+        texts: &EntryTexts<'_>,
         number: &mut Option<u32>,
         size_bytes: u64,
         status: u16,
     ) -> Result<(u32, u32), ImportError> {
-        let name = self.name(entry, number)?;
+        let name = self.name(texts, number)?;
         let last = self.known[name as usize].last;
         let key = (name, size_bytes, status);
         if last != NONE && self.documents[last as usize].key() == key {

@@ -1,6 +1,6 @@
 //! Coverage: which requests of a log a static copy of its site can answer, and the classes of the others.
 //!
-//! A request has one class. Its line alone decides most classes. Whether a path is *dynamic* although its requests look
+//! A request has one [`Class`]. Its line alone decides most. Whether a path is *dynamic* although its requests look
 //! static (its responses change in size, differ between clients, or show the result of a form) is known only at the
 //! end, from counts by name ([`Behaviour`]). Counts are also kept by minute, because capacity planning needs the
 //! busiest one.
@@ -12,10 +12,10 @@ use std::cmp::Reverse;
 use hashbrown::HashMap;
 use serde::Serialize;
 
-use super::entry::Entry;
+use super::class::{CLASSES, Class};
 use super::interner::Interner;
+use super::judged::{EntryTexts, Judged};
 use super::names;
-use super::policy::{body_bytes, is_whole, takes_by_name};
 use super::time::{self, NS_PER_SECOND};
 
 /// The most paths counted separately.
@@ -28,63 +28,6 @@ const PATH_BYTES_MAX: usize = 1024;
 pub const TOP_PATHS_MAX: usize = 10;
 
 const NS_PER_MINUTE: i64 = 60 * NS_PER_SECOND;
-
-/// The class of a request with respect to a static copy of its site.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Class {
-    /// A complete or not-modified response with a file.
-    Covered,
-    Query,
-    /// A method other than GET and HEAD.
-    Method,
-    /// The path is requested right after a form was posted.
-    AfterPost,
-    /// The response sizes of the path differ between clients, but not between one client's requests.
-    UserDependent,
-    /// The response size of the path keeps changing.
-    VaryingSize,
-    /// A status of 4xx or 5xx, or no status.
-    Failed,
-    /// A status of 3xx other than 304.
-    Redirected,
-    /// A status of 206.
-    Partial,
-    /// A successful response without a logged size.
-    WithoutSize,
-    /// A not-modified response or HEAD whose document has no logged size.
-    OfUnknownSize,
-}
-
-const CLASSES: usize = Class::OfUnknownSize as usize + 1;
-
-impl Class {
-    /// The class that the line alone decides; `None` where there was no request.
-    pub fn of(entry: &Entry<'_>) -> Option<Class> {
-        let is_head = &*entry.method == b"HEAD";
-        Some(if entry.target.is_empty() {
-            return None;
-        } else if !is_head && &*entry.method != b"GET" {
-            Class::Method
-        } else if memchr::memchr(b'?', &entry.target).is_some() {
-            Class::Query
-        } else if takes_by_name(entry.status, is_head) {
-            Class::Covered
-        } else if is_whole(entry.status) {
-            if body_bytes(entry).is_some() { Class::Covered } else { Class::WithoutSize }
-        } else {
-            match entry.status {
-                206 => Class::Partial,
-                300..=399 => Class::Redirected,
-                _ => Class::Failed,
-            }
-        })
-    }
-
-    fn is_dynamic(self) -> bool {
-        (Class::Query..=Class::VaryingSize).contains(&self)
-    }
-}
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Coverage {
@@ -163,7 +106,7 @@ struct Minute {
 
 impl Counter {
     /// `path` is the number of the entry's path, if it is known.
-    pub fn count(&mut self, class: Class, entry: &Entry<'_>, path: &mut Option<u32>) {
+    pub fn count(&mut self, class: Class, entry: &Judged, texts: &EntryTexts<'_>, path: &mut Option<u32>) {
         let bytes = entry.size_bytes.unwrap_or(0);
         self.requests[class as usize] += 1;
         self.bytes[class as usize] = self.bytes[class as usize].saturating_add(bytes);
@@ -178,7 +121,7 @@ impl Counter {
             return;
         }
         minute.dynamic = minute.dynamic.saturating_add(u32::from(class.is_dynamic()));
-        if let Some(path) = self.path(entry, path) {
+        if let Some(path) = self.path(texts, path) {
             *self.by_path.entry((class, path)).or_default() += 1;
         }
     }
@@ -200,16 +143,16 @@ impl Counter {
     }
 
     /// The number of a path without its query; `None` for a path beyond the limit.
-    pub fn path(&mut self, entry: &Entry<'_>, known: &mut Option<u32>) -> Option<u32> {
+    pub fn path(&mut self, texts: &EntryTexts<'_>, known: &mut Option<u32>) -> Option<u32> {
         if known.is_none() {
-            *known = self.look_up(entry);
+            *known = self.look_up(texts);
         }
         *known
     }
 
-    fn look_up(&mut self, entry: &Entry<'_>) -> Option<u32> {
-        let end = memchr::memchr(b'?', &entry.target).unwrap_or(entry.target.len());
-        let name = names::join(&mut self.name, &entry.target[..end], &entry.host);
+    fn look_up(&mut self, texts: &EntryTexts<'_>) -> Option<u32> {
+        let end = memchr::memchr(b'?', texts.target).unwrap_or(texts.target.len());
+        let name = names::join(&mut self.name, &texts.target[..end], texts.host);
         if name.len() > PATH_BYTES_MAX {
             return None;
         }
@@ -243,7 +186,7 @@ impl Counter {
             tops.entry(name.class).or_default().push(PathCount { path, requests: name.requests });
         }
         let mut classes: Vec<ClassCount> = Vec::new();
-        for class in ALL.into_iter().filter(|class| self.requests[*class as usize] > 0) {
+        for class in Class::NOT_COVERED.into_iter().filter(|class| self.requests[*class as usize] > 0) {
             let mut top_paths = tops.remove(&class).unwrap_or_default();
             top_paths.sort_unstable_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.path.cmp(&b.path)));
             top_paths.truncate(TOP_PATHS_MAX);
@@ -291,19 +234,6 @@ impl Counter {
         self.bytes[class] = self.bytes[class].saturating_add(name.bytes);
     }
 }
-
-const ALL: [Class; CLASSES - 1] = [
-    Class::Query,
-    Class::Method,
-    Class::AfterPost,
-    Class::UserDependent,
-    Class::VaryingSize,
-    Class::Failed,
-    Class::Redirected,
-    Class::Partial,
-    Class::WithoutSize,
-    Class::OfUnknownSize,
-];
 
 /// The requests of a name whose class was corrected.
 pub struct ByName {

@@ -10,7 +10,7 @@ use std::iter::Peekable;
 use hashbrown::HashMap;
 
 use super::coverage::Counter;
-use super::entry::Entry;
+use super::judged::{EntryTexts, Judged};
 use super::names;
 use crate::request_times::{Distribution, PATHS_MAX, PathTimes, RequestTimes, Times};
 use crate::sorting::{Record, Records, Sorter, Spill};
@@ -50,7 +50,8 @@ impl Durations {
 
     pub fn count(
         &mut self,
-        entry: &Entry<'_>,
+        entry: &Judged,
+        texts: &EntryTexts<'_>,
         paths: &mut Counter,
         path: &mut Option<u32>,
         spill: &mut Option<Spill<'_>>,
@@ -59,7 +60,7 @@ impl Durations {
         if times.iter().all(|(_, ns)| ns.is_none()) {
             return Ok(());
         }
-        let path = paths.path(entry, path);
+        let path = paths.path(texts, path);
         for (kind, ns) in times {
             let Some(ns) = ns else { continue };
             for path in [Some(ALL), path].into_iter().flatten() {

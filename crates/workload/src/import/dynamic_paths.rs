@@ -4,7 +4,7 @@
 //! most frequent one. A dynamic page has many sizes, one after the other, none of them prevailing. If one client's
 //! responses do not change while those of several clients differ, the page depends on the user.
 
-use super::coverage::Class;
+use super::class::Class;
 
 /// A path with fewer sizes is taken as a file in several encodings or versions.
 pub const SIZES_MIN: u32 = 5;

@@ -11,7 +11,9 @@ use super::collector::{Collected, Collector, Documents};
 use super::lines::{self, Step};
 use super::logs::{Log, Opened, Unreadable};
 use super::parse_ahead::{self, PARSERS_MAX, Parsed};
-use super::{ImportError, ImportReport, NotALog, Options, Progress};
+use super::parsed_block::{Decoded, Decoder, ParsedBlock, Parser, Seen};
+use super::text_blocks::TextReader;
+use super::{Compression, ImportError, ImportReport, NotALog, Options, Progress, judged};
 use crate::request_times::RequestTimes;
 use crate::sessions::{self, Grouped, Grouping};
 use crate::sorting::{Record, Sorted, Sorter, Spill};
@@ -142,30 +144,57 @@ fn read(
         }
     }
     collector.begin(log.name, &opened);
-    let mut tell_if = |due: bool, collector: &Collector<'_>| {
-        if due { tell(collector.report.lines, collector.report.bytes) } else { Ok(()) }
+    let mut told_lines = collector.report.lines;
+    let mut tell_if_due = |collector: &Collector<'_>, is_interrupted: bool| {
+        let lines = collector.report.lines;
+        if is_interrupted || lines - told_lines >= PROGRESS_LINES {
+            told_lines = lines;
+            tell(lines, collector.report.bytes)
+        } else {
+            Ok(())
+        }
     };
-    let Opened { reader, format, .. } = &mut opened;
-    if options.parsers > 0 && log.may_read_ahead && format.is_stateless() {
-        return parse_ahead::for_each(reader, format, options.parsers.min(PARSERS_MAX), |parsed| {
-            let due = match parsed {
-                Parsed::Line { bytes, text, entry, numbers } => {
-                    collector.parsed_line(bytes, text, entry, numbers, spill)?;
-                    collector.report.lines.is_multiple_of(PROGRESS_LINES)
+    let Opened { reader, format, compression, .. } = opened;
+    let record_bytes = format.record_bytes();
+    let failed =
+        |collector: &Collector<'_>, source| ImportError::Read { line: collector.log_lines(), source };
+    if let Some(pieces) = log.pieces {
+        let mut block = ParsedBlock::default();
+        for piece in pieces {
+            let piece = piece?;
+            let mut seen = Seen::default();
+            let mut decoder = Decoder::new(&piece).map_err(|error| failed(collector, error))?;
+            loop {
+                match decoder.next(&mut block).map_err(|error| failed(collector, error))? {
+                    Decoded::Block => collector.block(&block, &mut seen, spill)?,
+                    Decoded::Failure(error) => return Err(failed(collector, error)),
+                    Decoded::End => break,
                 }
-                Parsed::Interrupted => true,
-            };
-            tell_if(due, collector)
-        });
-    }
-    lines::for_each(reader, format.record_bytes(), |step| {
-        let due = match step {
-            Step::Line { bytes, text } => {
-                collector.line(bytes, text, spill)?;
-                collector.report.lines.is_multiple_of(PROGRESS_LINES)
+                tell_if_due(collector, false)?;
             }
-            Step::Interrupted => true,
-        };
-        tell_if(due, collector)
+        }
+        return Ok(());
+    }
+    if options.parsers > 0 && log.may_read_ahead && format.is_stateless() {
+        let reader = TextReader::new(reader, record_bytes, compression != Compression::Plain, None);
+        let parser = |_| Parser::new(format.clone(), options.clone());
+        let parsers = (0..options.parsers.min(PARSERS_MAX)).map(parser).collect();
+        let failure = parse_ahead::for_each(reader, parsers, |parsed| match parsed {
+            Parsed::Block(block, seen) => {
+                collector.block(block, seen, spill)?;
+                tell_if_due(collector, false)
+            }
+            Parsed::Nothing => tell_if_due(collector, true),
+        })?;
+        return failure.map_or(Ok(()), |error| Err(failed(collector, error)));
+    }
+    let (mut reader, mut format) = (reader, format);
+    lines::for_each(&mut reader, record_bytes, |step| match step {
+        Step::Line { bytes, text } => {
+            collector.report.bytes += bytes;
+            judged::read(&mut format, options, text, |line| collector.single_line(line, spill))?;
+            tell_if_due(collector, false)
+        }
+        Step::Interrupted => tell_if_due(collector, true),
     })
 }

@@ -23,11 +23,25 @@ pub struct Log<'l> {
     pub may_read_ahead: bool,
     /// Set for a file found in a folder rather than named by the user.
     pub is_found: bool,
+    /// The whole log in pieces, where it is parsed elsewhere ([`PieceParser`]); only its first bytes are read from
+    /// `reader`, to find its format.
+    ///
+    /// [`PieceParser`]: super::PieceParser
+    pub pieces: Option<Pieces<'l>>,
 }
+
+/// Pieces in the order of their lines.
+pub type Pieces<'l> = Box<dyn Iterator<Item = Result<Vec<u8>, ImportError>> + 'l>;
 
 impl<'l> Log<'l> {
     pub fn only(reader: impl BufRead + Send + 'l) -> Self {
-        Log { name: String::new(), reader: Ok(Box::new(reader)), may_read_ahead: false, is_found: false }
+        Log {
+            name: String::new(),
+            reader: Ok(Box::new(reader)),
+            may_read_ahead: false,
+            is_found: false,
+            pieces: None,
+        }
     }
 }
 
@@ -38,6 +52,8 @@ pub struct Opened<'l> {
     pub format_detected: Option<DetectedBy>,
     /// The evidence in its first lines that it is not a log.
     pub unreadable: Option<Unreadable>,
+    /// The length of the byte order mark, which is skipped.
+    pub mark_bytes: u64,
     pub reader: Box<dyn BufRead + Send + 'l>,
 }
 
@@ -55,9 +71,8 @@ impl<'l> Opened<'l> {
     ) -> Result<Self, ImportError> {
         let (compression, mut reader) = compression::open(reader, &mut interrupted)?;
         let mut sample = detect::read_sample(&mut reader, &mut interrupted)?;
-        if sample.starts_with(BYTE_ORDER_MARK) {
-            sample.drain(..BYTE_ORDER_MARK.len());
-        }
+        let mark_bytes = if sample.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+        sample.drain(..mark_bytes);
         let (Detected { format, sample_lines, sample_entries }, is_given) = match &options.format {
             Some(format) => (detect::try_format(format.clone(), &sample), true),
             None => (detect::detect(&sample), false),
@@ -71,6 +86,7 @@ impl<'l> Opened<'l> {
         };
         let format_detected = (!is_given).then_some(DetectedBy { sample_lines, sample_entries });
         let reader = Box::new(Cursor::new(sample).chain(reader));
-        Ok(Opened { compression, format, format_detected, unreadable, reader })
+        let mark_bytes = mark_bytes as u64;
+        Ok(Opened { compression, format, format_detected, unreadable, mark_bytes, reader })
     }
 }

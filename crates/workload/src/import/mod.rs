@@ -1,13 +1,18 @@
 //! Imports access logs: turns bytes into a [`Trace`] and a report of the lines kept and skipped.
 //!
-//! `lines` splits the stream without copying, `format` parses the fields, `selection` and `policy` decide what an entry
-//! counts as, `collector` numbers its names, and `grouped` makes sessions (see [`crate::sessions`]).
+//! `lines` splits the stream without copying, `format` parses the fields, `judged` decides what an entry counts as (by
+//! `selection`, `class` and `policy`), `collector` numbers its names, and `grouped` makes sessions (see
+//! [`crate::sessions`]).
+//!
+//! All up to `judged` can be done elsewhere, in any order: `parse_ahead` does it on other threads, and `pieces` wherever its
+//! callers run it. Both hand a [`parsed_block`] to the collector.
 //!
 //! [`import`] returns a trace in memory. [`import_to_file`] writes one; its memory grows only with the distinct names,
 //! each within its limit. Both give the same trace.
 
 mod alb;
 mod apache;
+mod class;
 mod clf;
 mod collector;
 mod compression;
@@ -24,11 +29,14 @@ mod grouped;
 mod haproxy;
 mod interner;
 mod json;
+mod judged;
 mod lines;
 mod logs;
 mod names;
 mod nginx;
 mod parse_ahead;
+mod parsed_block;
+mod pieces;
 mod policy;
 mod report;
 mod request_counts;
@@ -36,6 +44,7 @@ mod s3;
 pub mod selection;
 mod squid;
 mod template;
+mod text_blocks;
 mod time;
 mod w3c;
 mod worldcup;
@@ -46,14 +55,16 @@ use std::ops::ControlFlow;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 pub use crate::limits::{DOCUMENTS_MAX, HOST_BYTES_MAX, LINE_BYTES_MAX, NAMES_MAX, REQUESTS_MAX};
-pub use coverage::{BusiestMinute, Class, ClassCount, Coverage, PATHS_MAX, PathCount, TOP_PATHS_MAX};
+pub use class::Class;
+pub use coverage::{BusiestMinute, ClassCount, Coverage, PATHS_MAX, PathCount, TOP_PATHS_MAX};
 pub use detect::{SAMPLE_BYTES_MAX, SAMPLE_LINES_MAX};
 pub use entry::{DURATION_NS_MAX, Entry, Malformed, SIZE_BYTES_MAX};
 pub use error::ImportError;
 pub use format::{FORMAT_NAMES, Format, FormatError};
 pub use interner::NAMES_BYTES_MAX;
-pub use logs::Log;
+pub use logs::{Log, Pieces};
 pub use parse_ahead::PARSERS_MAX;
+pub use pieces::{Part, Parts, PieceParser, parts};
 pub use policy::Keep;
 pub use report::{
     Compression, DetectedBy, ImportReport, LogReport, MALFORMED_SHOWN_MAX, MALFORMED_TEXT_BYTES_MAX,
@@ -79,8 +90,8 @@ pub struct Options {
     pub keep: Keep,
     /// The size assumed for documents without a logged size; without it they are left out.
     pub assumed_size_bytes: Option<u64>,
-    /// Threads that parse ahead of the caller's, each file after the other; 0 to parse on the caller's. The result is
-    /// the same.
+    /// Threads that read and parse ahead of the caller's, each file after the other; 0 to do it on the caller's. The
+    /// result is the same.
     pub parsers: usize,
     /// Set to import a log even if no request can be kept, because its report is still useful.
     pub may_be_empty: bool,

@@ -4,7 +4,7 @@
 //! once per line.
 
 /// Longer words are no methods: the longest registered one is UPDATEREDIRECTREF (RFC 4437).
-const METHOD_BYTES_MAX: usize = 17;
+pub const METHOD_BYTES_MAX: usize = 17;
 
 /// Joins target and host into one name in a reusable buffer.
 pub fn join<'b>(buffer: &'b mut Vec<u8>, target: &[u8], host: &[u8]) -> &'b [u8] {
@@ -39,12 +39,21 @@ pub fn spelled_alike(target: &[u8], escapes: bool) -> Option<Vec<u8>> {
     Some(name)
 }
 
-/// A target with another method than GET and HEAD before it, as `POST /cart`: requests of such a name may be replayed with the
-/// method. `None` for GET, HEAD and what is no method.
-pub fn with_method(method: &[u8], target: &[u8]) -> Option<Vec<u8>> {
+/// The method if it stands before the target in a name, as in `POST /cart`: requests of such a name may be replayed with it.
+/// Empty for GET, HEAD and what is no method.
+pub fn method_before(method: &[u8]) -> &[u8] {
     let is_method =
         (1..=METHOD_BYTES_MAX).contains(&method.len()) && method.iter().all(u8::is_ascii_uppercase);
-    (is_method && !matches!(method, b"GET" | b"HEAD")).then(|| [method, b" ", target].concat())
+    if is_method && !matches!(method, b"GET" | b"HEAD") { method } else { b"" }
+}
+
+/// Puts a method of [`method_before`] before the target.
+pub fn with_method<'b>(buffer: &'b mut Vec<u8>, method: &[u8], target: &[u8]) -> &'b [u8] {
+    buffer.clear();
+    buffer.extend_from_slice(method);
+    buffer.push(b' ');
+    buffer.extend_from_slice(target);
+    buffer
 }
 
 /// Decodes a target to text, removing its backslash escapes.
@@ -87,16 +96,11 @@ mod tests {
 
     #[test]
     fn other_methods_stand_before_their_targets() {
-        let check = |method: &str, expected: Option<&str>| {
-            let name = with_method(method.as_bytes(), b"/cart");
-            assert_eq!(name.as_deref(), expected.map(str::as_bytes), "{method}");
-        };
-        check("POST", Some("POST /cart"));
-        check("GET", None);
-        check("HEAD", None);
-        check("post", None);
-        check("", None);
-        check(&"X".repeat(18), None);
+        for method in ["GET", "HEAD", "post", "", &"X".repeat(18)] {
+            assert_eq!(method_before(method.as_bytes()), b"", "{method}");
+        }
+        let mut buffer = Vec::new();
+        assert_eq!(with_method(&mut buffer, method_before(b"POST"), b"/cart"), b"POST /cart");
     }
 
     #[test]

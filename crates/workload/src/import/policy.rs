@@ -29,12 +29,12 @@ pub struct Keep {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// A request for the document of this size under the entry's target.
-    Sized(u64),
+    /// A request for the document of the entry's target and [`body_bytes`].
+    Sized,
     /// A request for the target's last document.
     ByName,
-    /// A request that got this status instead of a document.
-    Failed(u16),
+    /// A request that got its status instead of a document.
+    Failed,
     /// Not a request that can be replayed.
     Skip(Reason),
 }
@@ -62,11 +62,11 @@ pub fn judge(entry: &Entry<'_>, keep: Keep) -> Verdict {
     } else if !keep.with_query && memchr::memchr(b'?', &entry.target).is_some() {
         Verdict::Skip(Reason::WithQuery)
     } else {
-        match (entry.status, body_bytes(entry)) {
+        match (entry.status, body_bytes(entry.status, entry.size_bytes)) {
             (status, _) if takes_by_name(status, is_head) => Verdict::ByName,
-            (status, Some(size_bytes)) if is_whole(status) => Verdict::Sized(size_bytes),
+            (status, Some(_)) if is_whole(status) => Verdict::Sized,
             (status, None) if is_whole(status) => Verdict::Skip(Reason::WithoutSize),
-            (status, _) if keep.failed => Verdict::Failed(status),
+            _ if keep.failed => Verdict::Failed,
             (206, _) => Verdict::Skip(Reason::Partial),
             _ => Verdict::Skip(Reason::Failed),
         }
@@ -84,8 +84,8 @@ pub fn takes_by_name(status: u16, is_head: bool) -> bool {
 }
 
 /// The size of the body; RFC 9110, 15.3.5 and 15.3.6: 204 and 205 have none.
-pub fn body_bytes(entry: &Entry<'_>) -> Option<u64> {
-    entry.size_bytes.or(matches!(entry.status, 204 | 205).then_some(0))
+pub fn body_bytes(status: u16, size_bytes: Option<u64>) -> Option<u64> {
+    size_bytes.or(matches!(status, 204 | 205).then_some(0))
 }
 
 #[cfg(test)]
@@ -107,11 +107,11 @@ mod tests {
         check(r#""-" 408 -"#, Verdict::Skip(Reason::WithoutTarget));
         check(r#""POST /form HTTP/1.0" 200 12"#, Verdict::Skip(Reason::OtherMethod));
         check(r#""GET /find?q=x HTTP/1.0" 200 12"#, Verdict::Skip(Reason::WithQuery));
-        check(r#""GET /a HTTP/1.0" 200 12"#, Verdict::Sized(12));
-        check(r#""GET /a HTTP/1.0" 200 0"#, Verdict::Sized(0));
-        check(r#""GET /a HTTP/1.0" 200 -"#, Verdict::Sized(0));
-        check(r#""GET /a HTTP/1.0" 201 7"#, Verdict::Sized(7));
-        check(r#""GET /a HTTP/1.0" 203 7"#, Verdict::Sized(7));
+        check(r#""GET /a HTTP/1.0" 200 12"#, Verdict::Sized);
+        check(r#""GET /a HTTP/1.0" 200 0"#, Verdict::Sized);
+        check(r#""GET /a HTTP/1.0" 200 -"#, Verdict::Sized);
+        check(r#""GET /a HTTP/1.0" 201 7"#, Verdict::Sized);
+        check(r#""GET /a HTTP/1.0" 203 7"#, Verdict::Sized);
         check(r#""HEAD /a HTTP/1.0" 204 -"#, Verdict::ByName);
         check(r#""HEAD /a HTTP/1.0" 200 0"#, Verdict::ByName);
         check(r#""GET /a HTTP/1.0" 304 -"#, Verdict::ByName);
@@ -128,20 +128,24 @@ mod tests {
             assert_eq!(judge(&entry, Keep::default()), expected, "{status}");
         };
         check(200, Verdict::Skip(Reason::WithoutSize));
-        check(204, Verdict::Sized(0));
+        check(204, Verdict::Sized);
+        assert_eq!(
+            [body_bytes(204, None), body_bytes(200, None), body_bytes(200, Some(7))],
+            [Some(0), None, Some(7)]
+        );
     }
 
     #[test]
     fn what_is_to_be_kept_is_kept() {
         let failed = Keep { failed: true, ..Keep::default() };
-        check_keeping(failed, r#""GET /a HTTP/1.0" 404 5"#, Verdict::Failed(404));
-        check_keeping(failed, r#""GET /a HTTP/1.0" 206 5"#, Verdict::Failed(206));
+        check_keeping(failed, r#""GET /a HTTP/1.0" 404 5"#, Verdict::Failed);
+        check_keeping(failed, r#""GET /a HTTP/1.0" 206 5"#, Verdict::Failed);
         check_keeping(failed, r#""GET /a HTTP/1.0" 304 -"#, Verdict::ByName);
         check_keeping(failed, r#""POST /a HTTP/1.0" 500 5"#, Verdict::Skip(Reason::OtherMethod));
         let with_query = Keep { with_query: true, ..Keep::default() };
-        check_keeping(with_query, r#""GET /a?q HTTP/1.0" 200 5"#, Verdict::Sized(5));
+        check_keeping(with_query, r#""GET /a?q HTTP/1.0" 200 5"#, Verdict::Sized);
         let as_get = Keep { as_get: true, ..Keep::default() };
-        check_keeping(as_get, r#""POST /a HTTP/1.0" 200 5"#, Verdict::Sized(5));
-        check_keeping(as_get, r#""PUT /a HTTP/1.0" 201 5"#, Verdict::Sized(5));
+        check_keeping(as_get, r#""POST /a HTTP/1.0" 200 5"#, Verdict::Sized);
+        check_keeping(as_get, r#""PUT /a HTTP/1.0" 201 5"#, Verdict::Sized);
     }
 }

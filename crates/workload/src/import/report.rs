@@ -6,7 +6,8 @@ use std::fmt;
 use serde::Serialize;
 
 use super::coverage::Coverage;
-use super::entry::{Entry, Malformed};
+use super::entry::Malformed;
+use super::judged::{Judged, METHODS};
 
 pub const MALFORMED_SHOWN_MAX: usize = 10;
 
@@ -213,10 +214,6 @@ impl MalformedLine {
     }
 }
 
-/// The methods that are counted by name.
-const METHODS: [&str; 9] =
-    ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "PROPFIND"];
-
 /// Counters on the fast path; maps are built only at the end.
 pub(super) struct Tally {
     statuses: Vec<u64>,
@@ -231,10 +228,9 @@ impl Default for Tally {
 }
 
 impl Tally {
-    pub fn count(&mut self, entry: &Entry<'_>) {
+    pub fn count(&mut self, entry: &Judged) {
         self.statuses[usize::from(entry.status)] += 1;
-        let method = METHODS.iter().position(|method| method.as_bytes() == &*entry.method);
-        self.methods[method.unwrap_or(METHODS.len())] += 1;
+        self.methods[usize::from(entry.method)] += 1;
         self.bytes_sent = self.bytes_sent.saturating_add(entry.size_bytes.unwrap_or(0));
     }
 

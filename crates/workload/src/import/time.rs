@@ -9,7 +9,7 @@ pub const YEARS: std::ops::RangeInclusive<i64> = 1970..=2115;
 pub const NS_PER_SECOND: i64 = 1_000_000_000;
 
 /// The latest time in seconds since 1970: a day after the last year, for zones behind UTC.
-const UNIX_SECONDS_MAX: i64 = 4_607_280_000 + 86_400;
+pub const UNIX_SECONDS_MAX: i64 = 4_607_280_000 + 86_400;
 
 /// The largest UTC offset, in hours.
 const ZONE_HOURS_MAX: i64 = 18;

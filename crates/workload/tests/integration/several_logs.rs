@@ -6,14 +6,16 @@ use std::ops::ControlFlow;
 
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use sojourn_workload::import::selection::{Pattern, map};
 use sojourn_workload::import::{
-    Compression, ImportError, Imported, Log, Options, import, import_logs, import_logs_to_file,
+    Compression, ImportError, Imported, Keep, Log, Options, Part, Parts, PieceParser, Selection, import,
+    import_logs, import_logs_to_file, parts,
 };
 use sojourn_workload::sorting::{Scratch, Spill};
 use sojourn_workload::trace::Trace;
 
 fn log<'l>(name: &str, bytes: &'l [u8]) -> Log<'l> {
-    Log { name: name.into(), reader: Ok(Box::new(bytes)), may_read_ahead: true, is_found: false }
+    Log { name: name.into(), may_read_ahead: true, ..Log::only(bytes) }
 }
 
 fn found<'l>(name: &str, bytes: &'l [u8]) -> Log<'l> {
@@ -118,6 +120,7 @@ fn what_is_wrong_is_said_with_the_name_of_its_log() {
         reader: Err(io::Error::from(io::ErrorKind::NotFound)) as io::Result<Box<dyn BufRead + Send>>,
         may_read_ahead: false,
         is_found: true,
+        pieces: None,
     };
     let error = imported([log("a", good.as_bytes()), missing]).unwrap_err();
     assert!(error.to_string().starts_with("gone: the log cannot be read"), "{error}");
@@ -126,19 +129,119 @@ fn what_is_wrong_is_said_with_the_name_of_its_log() {
 /// Imports the logs with so many threads ahead; the trace file's bytes and the report as JSON.
 fn parsed_by(parsers: usize, logs: &[(&str, Vec<u8>)]) -> (Vec<u8>, String) {
     let options = Options { parsers, ..Options::default() };
+    imported_to_file(logs.iter().map(|(name, bytes)| log(name, bytes)), &options)
+}
+
+fn imported_to_file<'l>(logs: impl Iterator<Item = Log<'l>>, options: &Options) -> (Vec<u8>, String) {
     let mut open = || Ok(Box::new(Cursor::new(Vec::new())) as Box<dyn Scratch>);
     let spill = Spill { budget_bytes: 1 << 20, open: &mut open };
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut file = Vec::new();
-    let logs = logs.iter().map(|(name, bytes)| log(name, bytes));
     let go_on = |_| ControlFlow::Continue(());
-    let report = import_logs_to_file(logs, &options, &mut random, spill, &mut file, go_on).unwrap();
+    let report = import_logs_to_file(logs, options, &mut random, spill, &mut file, go_on).unwrap();
     (file, serde_json::to_string(&report).unwrap())
+}
+
+/// All pieces of a log: of its parts of so many bytes, where it has parts.
+fn pieces(log: &[u8], part_bytes: u64, options: &Options) -> Vec<Vec<u8>> {
+    let found = match parts(log, options, || Ok(())).unwrap() {
+        Parts::None => panic!("it is no log"),
+        Parts::Whole => vec![None],
+        Parts::Every(unit) => {
+            let step = part_bytes / unit * unit;
+            (0..log.len() as u64).step_by(step as usize).map(|begin| Some(begin..begin + step)).collect()
+        }
+    };
+    let parsed = |range: Option<std::ops::Range<u64>>| {
+        let part = range.map(|range| Part {
+            reader: Box::new(&log[range.start.saturating_sub(1) as usize..]) as Box<dyn BufRead + Send>,
+            range,
+        });
+        let mut parser = PieceParser::new(log, part, options, || Ok(())).unwrap();
+        std::iter::from_fn(move || parser.piece(part_bytes))
+    };
+    found.into_iter().flat_map(parsed).collect()
+}
+
+/// The log, whose lines come in pieces.
+fn in_pieces<'l>(name: &str, bytes: &'l [u8], part_bytes: u64, options: &Options) -> Log<'l> {
+    let pieces = pieces(bytes, part_bytes, options);
+    Log { pieces: Some(Box::new(pieces.into_iter().map(Ok))), ..log(name, bytes) }
+}
+
+#[test]
+fn pieces_that_were_parsed_elsewhere_change_nothing() {
+    let logs = logs_of_several_formats();
+    let options = Options::default();
+    let alone = parsed_by(0, &logs);
+    for part_bytes in [20_000, 333_333, 1 << 20] {
+        let logs = logs.iter().map(|(name, bytes)| in_pieces(name, bytes, part_bytes, &options));
+        let imported = imported_to_file(logs, &options);
+        assert!(imported.0 == alone.0, "parts of {part_bytes} bytes give another trace");
+        assert_eq!(imported.1, alone.1, "parts of {part_bytes} bytes give another report");
+    }
+}
+
+#[test]
+fn options_count_where_a_log_is_parsed() {
+    let mut log = String::new();
+    for second in 0..3000 {
+        let status = [200, 302, 404][second as usize % 3];
+        let request = ["GET /a?b", "POST /form", "GET /c"][second as usize % 7 % 3];
+        log += &line(&format!("c{}", second % 5), second, "/")
+            .replace("GET /", request)
+            .replace("200", &status.to_string());
+    }
+    let selection = Selection {
+        clients: vec![Pattern::new("c[0-3]").unwrap(), Pattern::new("~^c[12]$").unwrap()],
+        path_map: vec![map("/a=/b").unwrap()],
+        host_map: vec![map("*=example").unwrap()],
+        ..Selection::default()
+    };
+    let keep = Keep { failed: true, with_query: true, as_get: true };
+    let options = Options { selection, keep, assumed_size_bytes: Some(7), ..Options::default() };
+    let alone = imported_to_file(std::iter::once(self::log("a", log.as_bytes())), &options);
+    let pieces = in_pieces("a", log.as_bytes(), 10_000, &options);
+    assert_eq!(imported_to_file(std::iter::once(pieces), &options), alone);
+    let ahead = Options { parsers: 3, ..options };
+    assert_eq!(imported_to_file(std::iter::once(self::log("a", log.as_bytes())), &ahead), alone);
+}
+
+#[test]
+fn damage_is_told_alike_wherever_it_is_met() {
+    let lines: String = (0..20_000).map(|second| line("c", second % 3600, "/")).collect();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(lines.as_bytes()).unwrap();
+    let mut cut = gzip.finish().unwrap();
+    cut.truncate(cut.len() - 20);
+    let alone = imported([log("a", &cut)]).unwrap_err();
+    let pieces = in_pieces("a", &cut, 100_000, &Options::default());
+    let elsewhere = imported([pieces]).unwrap_err();
+    assert_eq!((elsewhere.to_string(), elsewhere.hint()), (alone.to_string(), alone.hint()));
+    // A piece that was damaged on its way, and one that could not be had.
+    let damaged = || Log {
+        pieces: Some(Box::new(std::iter::once(Ok(b"SJB1\x01".to_vec())))),
+        ..log("a", lines.as_bytes())
+    };
+    let error = imported([damaged()]).unwrap_err();
+    assert!(error.to_string().contains("a parsed piece of the log is damaged"), "{error}");
+    let stopped = Log { pieces: Some(Box::new(std::iter::once(Err(ImportError::Stopped)))), ..damaged() };
+    assert!(matches!(imported([stopped]), Err(ImportError::Stopped)));
 }
 
 #[test]
 fn threads_that_parse_ahead_change_nothing() {
-    // Several blocks of each log, with lines that are malformed, escaped or too long.
+    let logs = logs_of_several_formats();
+    let alone = parsed_by(0, &logs);
+    for parsers in [1, 2, 5] {
+        let ahead = parsed_by(parsers, &logs);
+        assert!(ahead.0 == alone.0, "{parsers} threads give another trace");
+        assert_eq!(ahead.1, alone.1, "{parsers} threads give another report");
+    }
+}
+
+/// Several blocks of each log, with lines that are malformed, escaped or too long.
+fn logs_of_several_formats() -> Vec<(&'static str, Vec<u8>)> {
     let mut clf = String::new();
     for second in 0..12_000 {
         clf += &line(
@@ -172,18 +275,13 @@ fn threads_that_parse_ahead_change_nothing() {
         .collect();
     let mut zstd = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
     zstd.write_all(json.as_bytes()).unwrap();
-    let logs = [
+    vec![
         ("clf", clf.into_bytes()),
         ("w3c", w3c.into_bytes()),
         ("json", zstd.finish().unwrap()),
         ("worldcup", world_cup(0..40_000)),
-    ];
-    let alone = parsed_by(0, &logs);
-    for parsers in [1, 2, 5] {
-        let ahead = parsed_by(parsers, &logs);
-        assert!(ahead.0 == alone.0, "{parsers} threads give another trace");
-        assert_eq!(ahead.1, alone.1, "{parsers} threads give another report");
-    }
+        ("marked", [&b"\xef\xbb\xbf"[..], line("c1", 1, "/first").as_bytes()].concat()),
+    ]
 }
 
 #[test]

@@ -11,10 +11,10 @@ from sojourn.assessment.plausibility import CALIBRATION_PLAUSIBLE
 from sojourn.assessment.request import Effort
 from sojourn.assessment.simulation import Sessions
 from sojourn.assessment.summary import DemandFit, Knee, Step
+from sojourn.loading.fleet import Fleet
 from sojourn.machine.cores import Cores
 from sojourn.results.run_folder import RunFolder
 from sojourn.systems import Launch, Server
-from sojourn.systems.server import LOOPBACK
 
 SAME_RATE = 0.1
 """The largest relative distance of a step's throughput from the capacity at which it still represents the server's CPU
@@ -65,6 +65,8 @@ class Assessed:
     seed: int
     disturbances: Sequence[str] = ()
     """Disturbances of the assessment, on which its predictions rest."""
+    fleet: Fleet | None = None
+    """The machines that generate the rising load, with this one; this one alone if none."""
 
     @property
     def capacity(self) -> float:
@@ -83,4 +85,4 @@ class Assessed:
     @property
     def is_local(self) -> bool:
         """True if the server was started here, so that it can be started differently."""
-        return self.server.builds_site and self.launch.address == LOOPBACK
+        return self.server.builds_site

@@ -23,7 +23,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.machine.confinement import Confinement, processors_unlimited_because
 from sojourn.results.records import Interval
 from sojourn.systems import Launch, Server
-from sojourn.systems.server import EVERYWHERE
+from sojourn.systems.server import EVERYWHERE, LOOPBACK
 from sojourn.text import format
 
 LINE_SHARE = 0.25
@@ -279,7 +279,11 @@ class OtherServer:
         return "it is the server that was assessed" if assessed.server.name == self.name else None
 
     def unavailable(self, assessed: Assessed) -> str | None:
-        return None if assessed.is_local else "the server was not started here"
+        if not assessed.is_local:
+            return "the server was not started here"
+        if assessed.launch.address != LOOPBACK and not systems.find(self.name).has_architectures:
+            return f"{self.name} listens on the loopback, which the machines that generate the load do not reach"
+        return None
 
     def arrangement(self, assessed: Assessed) -> Arrangement:
         return Arrangement(systems.find(self.name), replace(assessed.launch, architecture=OUR_ARCHITECTURE))

@@ -172,7 +172,8 @@ class _One:
     def _climb(self, server: Running, climbs: Climbs, link: tuple[str, ...]) -> rising_load.Climb:
         assessed = self.assessed
         return rising_load.Climb(
-            bench=Bench(server, assessed.cores, assessed.seed, link=link),
+            # Behind a link there is this machine alone.
+            bench=Bench(server, assessed.cores, assessed.seed, link=link, fleet=None if link else assessed.fleet),
             trace=assessed.trace,
             effort=climbs.effort,
             think_scale=assessed.sessions.think_scale,

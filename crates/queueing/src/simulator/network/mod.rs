@@ -3,7 +3,7 @@
 //! Each station schedules only its own next completion, so the next event is the least of a short list. Statistics are
 //! kept per route, per class and over all.
 
-mod elsewhere;
+mod replication_groups;
 mod report;
 mod run;
 mod shape;
@@ -17,7 +17,7 @@ use report::Report;
 use run::Run;
 use shape::Shape;
 
-pub use elsewhere::{ReplicationGroup, group_count, simulate_elsewhere};
+pub use replication_groups::{ReplicationGroup, group_count, simulate_in_groups};
 
 /// Observed arrivals of an open class, in place of Poisson arrivals at its rate.
 #[derive(Debug, Clone, Copy, PartialEq)]

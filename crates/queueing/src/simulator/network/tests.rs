@@ -205,7 +205,7 @@ fn replications_elsewhere_give_the_same_result() {
             looks_seen = looks.len();
             Some(states(&system, &plan, looks))
         };
-        let elsewhere = simulate_elsewhere(&system, &plan, &mut advance, &mut |_| true).unwrap();
+        let elsewhere = simulate_in_groups(&system, &plan, &mut advance, &mut |_| true).unwrap();
         assert_eq!(elsewhere, here);
         assert!(looks_seen > 1, "a single look tests little");
     }
@@ -215,9 +215,9 @@ fn replications_elsewhere_give_the_same_result() {
 fn replications_elsewhere_may_be_interrupted() {
     let (system, plan) = (lossy(), Plan { replications: 2, relative_half_width: 1e-6, ..Plan::default() });
     let mut advance = |looks: &[u64]| (looks.len() < 3).then(|| states(&system, &plan, looks));
-    let found = simulate_elsewhere(&system, &plan, &mut advance, &mut |_| true).unwrap();
+    let found = simulate_in_groups(&system, &plan, &mut advance, &mut |_| true).unwrap();
     assert!(!found.complete && found.jobs > 65_536, "{} jobs", found.jobs);
-    let none = simulate_elsewhere(&system, &plan, &mut |_| None, &mut |_| true).unwrap();
+    let none = simulate_in_groups(&system, &plan, &mut |_| None, &mut |_| true).unwrap();
     assert_eq!((none.complete, none.jobs), (false, 0));
 }
 
@@ -226,7 +226,7 @@ fn states_that_are_none_are_refused() {
     let (system, plan) = (lossy(), Plan { replications: 1, jobs_min: 10, jobs_max: 3000, ..Plan::default() });
     let whole = states(&system, &plan, &[3000]);
     let refused = |states: Vec<Vec<u8>>| {
-        simulate_elsewhere(&system, &plan, &mut |_| Some(states.clone()), &mut |_| true).is_err()
+        simulate_in_groups(&system, &plan, &mut |_| Some(states.clone()), &mut |_| true).is_err()
     };
     assert!(!refused(whole.clone()));
     assert!(refused(vec![]) && refused([&whole[..], &whole[..]].concat()));

@@ -3,7 +3,8 @@
 use hashbrown::HashMap;
 
 use super::{BY_NAME, Interner, Known, NONE, SIZELESS, Stored, UNCOVERED};
-use crate::import::coverage::{ByName, Class, Counter, Coverage};
+use crate::import::class::Class;
+use crate::import::coverage::{ByName, Counter, Coverage};
 use crate::import::error::ImportError;
 use crate::import::names;
 use crate::import::report::ImportReport;

@@ -63,7 +63,7 @@ impl ReplicationGroup<'_> {
 ///
 /// # Errors
 /// [`SimulationError`] when a station is unstable, the plan is impossible, or a state is not one of this simulation.
-pub fn simulate_elsewhere(
+pub fn simulate_in_groups(
     system: &System,
     plan: &Plan,
     advance: &mut dyn FnMut(&[u64]) -> Option<States>,
@@ -74,7 +74,7 @@ pub fn simulate_elsewhere(
     let (shape, jobs_min) = (Shape::of(system), warm_up::jobs_min_of(system));
     let report = Report { system, plan, shape: &shape, cut: true, jobs_min };
     let totals = system.stations.len() + 1 + system.classes.len();
-    let mut elsewhere = Elsewhere {
+    let mut groups = GroupsElsewhere {
         advance,
         groups: groups_of(plan.replications),
         recorders: shape.recorders,
@@ -83,15 +83,15 @@ pub fn simulate_elsewhere(
         replications: Replications::of(Vec::new()),
         invalid: None,
     };
-    let estimates = |elsewhere: &Elsewhere<'_>| report.estimates(&elsewhere.replications).1;
-    let stop = run_until_stop(&mut elsewhere, plan, jobs_min, false, &estimates, should_continue);
-    match elsewhere.invalid {
+    let estimates = |groups: &GroupsElsewhere<'_>| report.estimates(&groups.replications).1;
+    let stop = run_until_stop(&mut groups, plan, jobs_min, false, &estimates, should_continue);
+    match groups.invalid {
         Some(group) => Err(SimulationError::State(group)),
-        None => Ok(report.result(&elsewhere.replications, stop)),
+        None => Ok(report.result(&groups.replications, stop)),
     }
 }
 
-struct Elsewhere<'e> {
+struct GroupsElsewhere<'e> {
     advance: &'e mut dyn FnMut(&[u64]) -> Option<States>,
     groups: usize,
     /// The number of recorders of a group, and of totals of a replication.
@@ -104,7 +104,7 @@ struct Elsewhere<'e> {
     invalid: Option<usize>,
 }
 
-impl Elsewhere<'_> {
+impl GroupsElsewhere<'_> {
     fn read(&self, bytes: &[u8]) -> Option<Group<State>> {
         let group = Group::<State>::read(bytes)?;
         let fits = |state: &State| state.counts.len() == self.recorders && state.totals.len() == self.totals;
@@ -112,7 +112,7 @@ impl Elsewhere<'_> {
     }
 }
 
-impl Advance for Elsewhere<'_> {
+impl Advance for GroupsElsewhere<'_> {
     fn advance(&mut self, jobs: u64, report: &mut dyn FnMut(u64) -> bool) -> Advanced {
         self.looks.push(jobs);
         let Some(states) = (self.advance)(&self.looks) else { return Advanced::Interrupted };
