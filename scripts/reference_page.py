@@ -49,7 +49,7 @@ def _row(option: dict[str, Any]) -> str:
     meaning = option["help"].rstrip(".")
     if option["repeats"]:
         meaning += " (may be repeated)"
-    return f"| {names} | {_cell(_value(option))} | {_cell(default)} | {_cell(meaning)} |"
+    return f"| {names} | {cell(_value(option))} | {cell(default)} | {cell(meaning)} |"
 
 
 def _value(option: dict[str, Any]) -> str:
@@ -102,7 +102,7 @@ def _row_of_python(parameter: TyperOption | TyperArgument) -> str:
     if (parameter.multiple or parameter.nargs == -1) and "repeated" not in meaning:
         meaning += " (may be repeated)"
     cells = (", ".join(f"`{name}`" for name in names), _value_of_python(parameter), said, meaning)
-    return f"| {' | '.join(map(_cell, cells))} |"
+    return f"| {' | '.join(map(cell, cells))} |"
 
 
 _TYPES = {str: "text", int: "integer", float: "number", Path: "path"}
@@ -122,5 +122,6 @@ def _value_of_python(parameter: TyperOption | TyperArgument) -> str:
     return f"{value}, {info.min:g} " + (f"to {info.max:g}" if info.max is not None else "or more")
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+def cell(text: str) -> str:
+    """A text as a cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|")

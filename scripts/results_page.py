@@ -26,6 +26,7 @@ from typing import (
 
 from pydantic import BaseModel
 
+from scripts.reference_page import cell
 from sojourn.applications.summary import ApplicationSummary
 from sojourn.assessment.summary import Summary
 from sojourn.calibration.fit import Fit
@@ -221,7 +222,7 @@ def _sentence(kind: type) -> str:
 
 
 def _cell(text: str) -> str:
-    return _plain(text).replace("|", "\\|").rstrip(".")
+    return cell(_plain(text)).rstrip(".")
 
 
 def _plain(text: str) -> str:

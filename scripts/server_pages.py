@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from scripts.reference_page import cell
+
 Table = Mapping[str, Any]
 
 _CONFIGURATION = """# Configuration files
@@ -65,7 +67,8 @@ def _keys(command: Table) -> str:
             "|---|---|---|---|",
         ]
         lines += [
-            f"| `{each['name']}` | {_value(each)} | {_default(each)} | {_cell(each['help'])} |" for each in members
+            f"| `{each['name']}` | {_value(each)} | {_default(each)} | {cell(each['help'].rstrip('.'))} |"
+            for each in members
         ]
         lines.append("")
     return "\n".join(lines)
@@ -125,7 +128,7 @@ def _counters(servers: str, counters: Sequence[Table]) -> str:
     for each in plain:
         is_gauge = each["kind"] == "gauge"
         name = f"{_PREFIXES[servers]}{each['name']}{'' if is_gauge else '_total'}"
-        lines.append(f"| `{name}` | {'gauge' if is_gauge else 'counter'} | {_cell(each['help'])} |")
+        lines.append(f"| `{name}` | {'gauge' if is_gauge else 'counter'} | {cell(each['help'].rstrip('.'))} |")
     if servers == "stream":
         prefix = _PREFIXES[servers]
         lines += [f"| `{prefix}{name}` | {kind} | {meaning} |" for name, kind, meaning in _STREAM]
@@ -134,9 +137,5 @@ def _counters(servers: str, counters: Sequence[Table]) -> str:
     lines += ["| `limit` | in JSON | Meaning |", "|---|---|---|"]
     for each in limits:
         option = each["name"].removeprefix("limit_hits_").replace("_", "-")
-        lines.append(f"| `{option}` | `{each['name']}` | {_cell(each['help'])} |")
+        lines.append(f"| `{option}` | `{each['name']}` | {cell(each['help'].rstrip('.'))} |")
     return "\n".join([*lines, ""])
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|").rstrip(".")
