@@ -11,6 +11,7 @@ const SOLVING_MS = 15;
 const PAINTING_SHARE = 0.25;
 const STATIONS_DRAWN_MAX = 8;
 const SIMULATION_WAIT_MS = 400;
+const ADDRESS_WAIT_MS = 150;
 const HALF_WIDTH = 0.02;
 const SEARCH_STEPS = 24;
 const SEARCH_PRECISION = 2e-3;
@@ -292,7 +293,7 @@ const inputs = new Map();
 function findInputs() {
   const found = (kind) => new Map([...root.querySelectorAll(`[data-${kind}]`)].map((each) => [each.dataset[kind], each]));
   const [sliders, values, prices] = ["slider", "value", "price"].map(found);
-  for (const { path } of given.controls) inputs.set(path, { slider: sliders.get(path), input: values.get(path), price: prices.get(path), shown: null });
+  for (const { path } of given.controls) inputs.set(path, { slider: sliders.get(path), input: values.get(path), price: prices.get(path), shown: null, paid: "" });
 }
 
 // Puts the state into the inputs, but for the one that is being typed in.
@@ -306,7 +307,11 @@ function show() {
       input.closest(".control").classList.toggle("changed", now !== control.present);
       entry.shown = document.activeElement === input ? null : now;
     }
-    if (price && document.activeElement !== price) price.value = state.prices.get(control.path) ?? "";
+    const paid = state.prices.get(control.path) ?? "";
+    if (price && entry.paid !== paid) {
+      if (document.activeElement !== price) price.value = paid;
+      entry.paid = document.activeElement === price ? null : paid;
+    }
   }
   $("against").value = state.against;
   if ($("of")) $("of").value = state.of;
@@ -319,6 +324,7 @@ let turn = 0;
 let simulation = null;
 let sentences = {};
 let waiting = null;
+let writing = null;
 
 // Redraws for a new state: means at once, percentiles and the searches as they come, the simulation after a pause.
 function changed() {
@@ -329,7 +335,9 @@ function changed() {
   simulator.stop();
   confirmer.stop();
   clearTimeout(waiting);
-  write();
+  // A browser takes milliseconds for it, and a moving slider needs it only where it stops.
+  clearTimeout(writing);
+  writing = setTimeout(write, ADDRESS_WAIT_MS);
   show();
   root.dataset.state = "solving";
   paint(SOLVING_MS);
@@ -771,6 +779,7 @@ function listen() {
     $("said").textContent = `Saved as ${link.download}.`;
   });
   $("copy").addEventListener("click", async () => {
+    write();
     try {
       await navigator.clipboard.writeText(location.href);
       $("said").textContent = "Copied.";
