@@ -528,6 +528,26 @@ def test_simulated_system_files_are_read_by_everybody() -> None:
     assert _native.system_structure(text)
 
 
+def test_programs_for_which_no_thread_waits_take_no_cores() -> None:
+    def step(waiting: float, busy: float) -> StepFigures:
+        own = TierUse(cpu_cores=0.3, core_wait_threads=waiting / 3)
+        of_each = {tier.name: own for tier in TIERS}
+        return measured(network(), 50.0, SHARES, "climb", 1).model_copy(
+            update={"tiers": of_each, "machine_busy_cores": busy}
+        )
+
+    # Of two cores the tiers have 0.9: by Poisson's law of the others, threads wait as if 0.6 were used beside them.
+    (alike,) = stretches([Load(0.9, None)], 2, 0.6) or []
+    waiting = 0.9 * (alike.whole - 1)
+    assert fitting.others(step(waiting, 1.5), TIERS) == pytest.approx(0.6, abs=0.02)
+    assert fitting.others(step(waiting, 2.0), TIERS) == pytest.approx(0.6, abs=0.02)
+    assert fitting.others(step(0.0, 2.0), TIERS) == pytest.approx(0.0, abs=0.02)
+    assert fitting.others(step(5.0, 1.5), TIERS) == pytest.approx(0.6, abs=0.02)
+    unknown = step(0.0, 1.5)
+    unknown.tiers["db"] = TierUse(cpu_cores=0.3)
+    assert fitting.others(unknown, TIERS) == pytest.approx(0.6)
+
+
 def test_cores_that_other_programs_have_take_nothing_and_break_nothing(plain: ApplicationSummary) -> None:
     crowded = network(background=Background(2.5), places=(Places("workers", "app", 4),))
     assert crowded.capacity(SHARES) == 0.0

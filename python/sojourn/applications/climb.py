@@ -53,6 +53,8 @@ same climb, or of the fastest: the longer the queue, the longer it takes until i
 LENGTH_MAX = 2.5
 """The longest step, in multiples of the effort's step."""
 SHORTFALL_MAX = 0.07
+UNDER_WAY_DEVIATIONS = 3.0
+"""By so many standard deviations the number of requests under way at the end of a step may exceed that at its begin."""
 FAILURES_CHANCE = 0.01
 """Failures are too many if so many came by chance less often than this."""
 SLOW_FACTOR = 15.0
@@ -287,15 +289,12 @@ class Climb:
             causes = in_words(step.failed_by)
             named = f" ({causes})" if causes else ""
             return f"{step.failed_fraction:.1%} of the requests failed or were not answered{named}"
-        offered = step.offered_per_second
-        if self.traffic.sessions:
-            # Sessions come in bunches: fewer may be due than on average.
-            offered = min(offered, step.due_per_second)
-        # The number of Poisson arrivals that may be missing by chance.
-        missing = offered - step.responses_per_second
-        chance = 3 * (offered * (step.end - step.begin)) ** 0.5 / (step.end - step.begin)
-        if missing > max(SHORTFALL_MAX * offered, chance):
-            return f"{step.responses_per_second:,.1f} of {offered:,.1f} requests/s were answered"
+        # Of what was due, whatever its mean rate is, only what was under way at either end may be missing by chance.
+        due = step.due_per_second
+        under_way = max(1.0, due * (self.quickest or 0.0))
+        chance = UNDER_WAY_DEVIATIONS * under_way**0.5 / (step.end - step.begin)
+        if due - step.responses_per_second > max(SHORTFALL_MAX * due, chance):
+            return f"{step.responses_per_second:,.1f} of {due:,.1f} requests/s were answered"
         before, now = self.quickest, step.mean_seconds
         if now is not None:
             self.quickest = now if before is None else min(before, now)

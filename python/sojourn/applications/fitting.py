@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sojourn.applications.contention import Load, stretches
 from sojourn.applications.demands import Measured
 from sojourn.applications.diagnosis import CoreGroup, core_groups
 from sojourn.applications.network import Background, Figures, Network, Places, shape_of
@@ -41,6 +42,8 @@ CPU_MIN_SECONDS = 1e-4
 BACKGROUND_STEPS = 8
 OTHERS_MORE_MAX = 0.3
 """Steps in which other programs use more additional cores than this are left out as disturbed."""
+OTHERS_WIDTH = 0.01
+"""How well it is found which usage by other programs explains the waits for cores, in cores."""
 QUIET_QUANTILE = 0.25
 """The quantile of other programs' usage that counts as usual."""
 
@@ -240,12 +243,30 @@ def undisturbed(steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) 
 
 
 def others(step: StepFigures, tiers: Sequence[TierDescription]) -> float | None:
-    """Cores used by other programs in a step."""
+    """Cores used by other programs in a step, as far as the tiers had to wait for them.
+
+    Programs of a lower priority give way: of their use counts as much as would make the tiers' threads wait for cores
+    as long as they did.
+    """
     if step.machine_busy_cores is None:
         return None
-    return max(
-        0.0, step.machine_busy_cores - sum(step.tiers[tier.name].cpu_cores or 0.0 for tier in tiers if tier.cores)
-    )
+    uses = [step.tiers[tier.name] for tier in tiers if tier.cores]
+    own = sum(each.cpu_cores or 0.0 for each in uses)
+    used = max(0.0, step.machine_busy_cores - own)
+    if own <= 0 or any(each.core_wait_threads is None for each in uses):
+        return used
+    waited = 1 + sum(each.core_wait_threads or 0.0 for each in uses) / own
+    cores = sum(group.cores for group in core_groups(tiers))
+
+    def stretch(beside: float) -> float:
+        found = stretches([Load(own, None)], cores, beside)
+        return math.inf if found is None else found[0].whole
+
+    low, high = 0.0, used
+    while high - low > OTHERS_WIDTH:
+        middle = (low + high) / 2
+        low, high = (middle, high) if stretch(middle) < waited else (low, middle)
+    return high
 
 
 def rates_of(step: StepFigures) -> dict[str, float]:
