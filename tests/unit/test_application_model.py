@@ -276,7 +276,9 @@ def measured(truth: Network, rate: float, shares: dict[str, float], kind: str, s
     """A step of a system that is a network, by simulation."""
     rates = {name: rate * share for name, share in shares.items()}
     random, arrivals = np.random.default_rng(seed), due(rates, STEP_SECONDS, seed)
-    found = truth.simulated(arrivals, STEP_SECONDS, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sojourn.applications.network.REPLICATIONS", 12)
+        found = truth.simulated(arrivals, STEP_SECONDS, seed)
     assert found is not None
     each = [
         EndpointFigures(
