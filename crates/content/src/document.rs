@@ -33,8 +33,8 @@ impl Identity {
             device: stat.st_dev,
             inode: stat.st_ino,
             size: stat.st_size,
-            modified: (stat.st_mtime, stat.st_mtime_nsec),
-            changed: (stat.st_ctime, stat.st_ctime_nsec),
+            modified: (stat.st_mtime, nanoseconds(stat.st_mtime_nsec)),
+            changed: (stat.st_ctime, nanoseconds(stat.st_ctime_nsec)),
         }
     }
 
@@ -55,6 +55,11 @@ impl Identity {
     pub fn modified_seconds(&self) -> i64 {
         self.modified.0
     }
+}
+
+/// Nanoseconds of a second, whose type depends on the platform.
+fn nanoseconds(part: impl TryInto<u64>) -> u64 {
+    part.try_into().unwrap_or(0)
 }
 
 /// Bodies of files are cached in chunks of this size; a small body is one shorter chunk.
