@@ -15,7 +15,7 @@ from server_benchmarks import bench, says_what_it_cannot_run
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="server and generator need a core each")
 def test_a_quick_run_measures_every_cell_and_writes_the_page(tmp_path: Path) -> None:
-    names = ["keep-alive-500B", "keep-alive-50KB", "close-500B", "access-log", "idle"]
+    names = ["keep-alive-500B", "keep-alive-50KB", "close-500B", "access-log", "httparena-64", "idle", "start"]
     if shutil.which("h2load") and shutil.which("openssl"):
         names += ["https-500B", "http2-500B-10", "handshake-full", "handshake-resumed"]
     only = ("--only", ",".join(names), "--servers", "amped")
@@ -30,6 +30,9 @@ def test_a_quick_run_measures_every_cell_and_writes_the_page(tmp_path: Path) -> 
         if cell["condition"] == "idle":
             assert cell["memory"]["connections"] == 10_000
             assert cell["memory"]["resident_bytes_after"] > cell["memory"]["resident_bytes_before"] > 0
+        elif cell["condition"] == "start":
+            assert 1e-4 < cell["start"]["seconds"] < 10
+            assert min(cell["start"]["proportional_bytes"], cell["start"]["program_bytes"]) > 100_000
         else:
             assert cell["requests"] > 0
             # The resolution of a moment's CPU time is fine, but it must be of one request and not of all.

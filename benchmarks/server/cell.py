@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from benchmarks.server import h2load, idle, network
+from benchmarks.server import h2load, httparena, idle, network, start
 from benchmarks.server.competitors import Competitor
 from benchmarks.server.conditions import Condition
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
@@ -46,7 +46,7 @@ class Setting:
 
     def seconds_of(self, condition: Condition) -> float:
         """Returns how long a cell's load takes, without starting and stopping."""
-        if condition.idle:
+        if not condition.is_load:
             return 0.0
         return self.duration_seconds + self._warm_up(condition)
 
@@ -81,6 +81,7 @@ class Cell:
     requests: int | None = None
     core_steal_fraction: float | None = None
     memory: idle.Growth | None = None
+    start: start.Start | None = None
     limited_because: str | None = None
     """Why the generator was the limit, if it was."""
     trouble: str | None = None
@@ -88,7 +89,9 @@ class Cell:
 
     @property
     def cost(self) -> float | None:
-        """Returns the compared figure: CPU seconds per request, or bytes per idle connection."""
+        """Returns the compared figure: CPU seconds per request, bytes per idle connection, or seconds to start."""
+        if self.start is not None:
+            return self.start.seconds
         return self.cpu_seconds_per_request if self.memory is None else self.memory.proportional_bytes_per_connection
 
     @property
@@ -98,6 +101,8 @@ class Cell:
             return self.trouble
         if self.memory is not None:
             return f"{self.memory.proportional_bytes_per_connection:.0f} B/connection"
+        if self.start is not None:
+            return f"{format.seconds(self.start.seconds)} to the first answer"
         return f"{format.seconds(self.cpu_seconds_per_request)}/request, {format.rate(self.requests_per_second)}"
 
     def as_json(self) -> dict[str, Any]:
@@ -107,8 +112,12 @@ class Cell:
     @classmethod
     def of_json(cls, fields: dict[str, Any]) -> Self:
         """Reads what `as_json` returned."""
-        memory = fields.pop("memory")
-        return cls(**fields, memory=None if memory is None else idle.Growth(**memory))
+        memory, started = fields.pop("memory"), fields.pop("start", None)
+        return cls(
+            **fields,
+            memory=None if memory is None else idle.Growth(**memory),
+            start=None if started is None else start.Start(**started),
+        )
 
 
 C = TypeVar("C", bound=Cell)
@@ -133,22 +142,44 @@ def _measure(cell: Cell, condition: Condition, competitor: Competitor, setting: 
                 launch = replace(launch, certificate=h2load.certificate(Path(work)))
             with competitor.start(launch, condition) as server:
                 trusted = launch.certificate.chain if launch.certificate else None
-                verify(server.url + condition.path, setting.site / condition.size, trusted)
+                _verify(server.url, condition, competitor, setting.site, trusted)
                 cell = replace(cell, version=server.version)
                 if condition.protocol != "http" and condition.handshake is None:
                     found = h2load.load(server, condition, setting.cores.generator, setting.duration_seconds)
                     return _with_load(cell, found)
                 if condition.idle:
                     return replace(cell, memory=idle.measure(server, condition))
+                if condition.is_start:
+                    return replace(cell, start=start.measure(server, condition, setting.cores.server))
                 options = setting.options_of(condition)
                 if trusted is not None:
                     options["options"] = _handshake_options(condition, trusted)
+                if condition.is_arena:
+                    options["options"] = _arena_options(competitor, Path(work))
                 result = Bench(server, setting.cores, setting.seed).closed_loop(**options)
                 return with_figures(cell, result, condition)
         except (CouldNotRun, ServerStopped, idle.Refused, WrongResponse) as error:
             return with_trouble(cell, error)
         except Interrupted as error:
             raise KeyboardInterrupt from error
+
+
+def _verify(url: str, condition: Condition, competitor: Competitor, site: Path, trusted: Path | None) -> None:
+    """Verifies the document of a condition, or all its files in the coding that the server should choose."""
+    if not condition.is_arena:
+        verify(url + condition.path, site / condition.size, trusted)
+        return
+    for file in httparena.FILES:
+        name, _ = file.answer_to(competitor.name)
+        document = site / httparena.FOLDER.lstrip("/") / name
+        verify(f"{url}{httparena.FOLDER}/{file.name}", document, accept_encoding=httparena.ACCEPT_ENCODING)
+
+
+def _arena_options(competitor: Competitor, work: Path) -> list[str]:
+    """Returns the generator's options for the files of HttpArena; it takes a body of another size for an error."""
+    files = work / "httparena.list"
+    files.write_text(httparena.file_list(competitor.name))
+    return ["--mix", str(files), "--header", f"Accept-Encoding: {httparena.ACCEPT_ENCODING}"]
 
 
 def _handshake_options(condition: Condition, trusted: Path) -> list[str]:
@@ -212,7 +243,8 @@ def _trouble(result: RequestsRecord, step: Step, condition: Condition) -> str | 
     if condition.handshake == "resumed" and step.handshakes_resumed < RESUMED_FRACTION_MIN * result.requests:
         return f"{step.handshakes_resumed:,} of {result.requests:,} handshakes resumed a session"
     mean = step.response_bytes_mean
-    if mean is None or abs(mean - condition.size_bytes) > 1e-6 * condition.size_bytes:
+    # Of several files the generator has compared each answer with its own size.
+    if not condition.is_arena and (mean is None or abs(mean - condition.size_bytes) > 1e-6 * condition.size_bytes):
         return f"bodies of {mean} bytes on average instead of {condition.size_bytes}"
     return None
 
@@ -231,10 +263,10 @@ class WrongResponse(Exception):
     """A server does not serve the document correctly."""
 
 
-def verify(url: str, document: Path, trusted: Path | None = None) -> None:
+def verify(url: str, document: Path, trusted: Path | None = None, accept_encoding: str = "identity") -> None:
     """Requests the document once, with a client that is not the generator, and compares status, size and hash.
 
-    `trusted` is the certificate of a server with TLS.
+    `trusted` is the certificate of a server with TLS. Bytes are compared as they are sent, whatever their coding.
 
     Raises:
         WrongResponse: there is no response, or another one.
@@ -242,7 +274,8 @@ def verify(url: str, document: Path, trusted: Path | None = None) -> None:
     body = document.read_bytes()
     try:
         context = None if trusted is None else ssl.create_default_context(cafile=str(trusted))
-        with urllib.request.urlopen(url, timeout=VERIFY_TIMEOUT_SECONDS, context=context) as response:
+        request = urllib.request.Request(url, headers={"Accept-Encoding": accept_encoding})
+        with urllib.request.urlopen(request, timeout=VERIFY_TIMEOUT_SECONDS, context=context) as response:
             status, received = response.status, response.read()
     except (urllib.error.URLError, OSError) as error:
         raise WrongResponse(f"{url} is not served: {error}") from error

@@ -28,6 +28,8 @@ REFERENCE = "nginx"
 """The peer with which all others are compared."""
 SECURE_PEERS = ("nginx", "h2o", "caddy")
 """The peers that are set up for HTTP/2 and TLS."""
+COMPRESSED_PEERS = ("nginx", "h2o")
+"""The peers that send a file's compressed sibling."""
 NULL_LARGE_BYTES = 50_000
 """From this size on, `sendfile` may be the cheapest way to send."""
 _LISTENING = re.compile(r"^listening on (\S+)$", re.MULTILINE)
@@ -69,7 +71,10 @@ def _ours(name: str) -> Competitor:
 
     def takes(condition: Condition) -> bool:
         # All of them write the log in the same format, and have the same TLS and HTTP/2.
-        return name == default_architecture() or not (condition.access_log or condition.protocol != "http")
+        is_same_for_all = (
+            condition.access_log or condition.protocol != "http" or condition.is_arena or condition.is_start
+        )
+        return name == default_architecture() or not is_same_for_all
 
     return Competitor(name, "ours", start, takes)
 
@@ -82,6 +87,8 @@ def _peer(peer: systems.Server) -> Competitor:
     def takes(condition: Condition) -> bool:
         if condition.protocol != "http":
             return peer.name in SECURE_PEERS
+        if condition.is_arena:
+            return peer.name in COMPRESSED_PEERS
         return peer.name == REFERENCE or not condition.access_log
 
     return Competitor(peer.name, "peer", start, takes)
@@ -95,18 +102,18 @@ def null_responder(variant: str) -> Competitor:
 
     takes_plain: dict[str, Callable[[Condition], bool]] = {
         "epoll": lambda condition: not condition.access_log,
-        "sendfile": lambda condition: condition.size_bytes >= NULL_LARGE_BYTES,
+        "sendfile": lambda condition: condition.is_arena or condition.size_bytes >= NULL_LARGE_BYTES,
         "ring": lambda condition: condition.connection == "close",
     }
 
     def takes(condition: Condition) -> bool:
-        return condition.protocol == "http" and takes_plain[variant](condition)
+        return condition.protocol == "http" and not condition.is_start and takes_plain[variant](condition)
 
     return Competitor(f"null-{variant}", "null", start, takes)
 
 
 def start_null_responder(launch: Launch, condition: Condition, *options: str) -> Running:
-    """Starts the null responder with a condition's document."""
+    """Starts the null responder with a condition's document, or with its folder."""
     document = launch.root / condition.path.lstrip("/")
     command = [str(null_responder_path()), str(document), "--connection", condition.connection, *options]
     said = launch.work / "null-responder.log"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from benchmarks.server import httparena
 from sojourn.workload.site import Document
 
 Connection = Literal["keep-alive", "close"]
@@ -19,6 +20,7 @@ CLIENTS = 64
 SECURE_CLIENTS = 10
 HANDSHAKE_CLIENTS = 4
 """The generator keeps eight sessions to resume, one for a connection; some servers give it one by each connection."""
+ARENA_CLIENTS = (64, 1_024, 4_096)
 IDLE_CONNECTIONS = 10_000
 SIZES_BYTES = {"500B": 500, "5KB": 5_000, "50KB": 50_000, "500KB": 500_000, "5MB": 5_000_000}
 
@@ -39,11 +41,20 @@ class Condition:
     """Requests under way at once on each connection of HTTP/2."""
     handshake: Handshake | None = None
     """What each request's connection begins with, if connections are what is measured."""
+    is_arena: bool = False
+    """The files of HttpArena's static profile at random instead of one document."""
+    is_start: bool = False
+    """The server is started, and asked once."""
+
+    @property
+    def is_load(self) -> bool:
+        """Returns true if what is measured is the CPU time of requests."""
+        return not (self.idle or self.is_start)
 
     @property
     def path(self) -> str:
-        """Returns the document's path on every server."""
-        return f"/{self.size}"
+        """Returns the document's path on every server; a folder's if there are several."""
+        return httparena.FOLDER if self.is_arena else f"/{self.size}"
 
     @property
     def size_bytes(self) -> int:
@@ -89,6 +100,17 @@ HANDSHAKES: Sequence[Condition] = tuple(
 )
 """The conditions in which requests per second are handshakes per second."""
 
+ARENA: Sequence[Condition] = tuple(
+    Condition(
+        f"httparena-{clients}",
+        f"the static files of HttpArena, {clients:,} clients",
+        "5KB",
+        clients=clients,
+        is_arena=True,
+    )
+    for clients in ARENA_CLIENTS
+)
+
 CONDITIONS: Sequence[Condition] = (
     Condition("keep-alive-500B", "500 B, keep-alive, 64 clients", "500B"),
     Condition("keep-alive-5KB", "5 KB, keep-alive, 64 clients", "5KB"),
@@ -99,12 +121,14 @@ CONDITIONS: Sequence[Condition] = (
     Condition("clients-500", "500 B, keep-alive, 500 clients", "500B", clients=500),
     Condition("clients-5000", "500 B, keep-alive, 5,000 clients", "500B", clients=5_000),
     Condition("access-log", "500 B, keep-alive, 64 clients, access log on", "500B", access_log=True),
+    *ARENA,
     *SECURE,
     *HANDSHAKES,
     Condition("idle", f"{IDLE_CONNECTIONS:,} idle connections", "500B", clients=IDLE_CONNECTIONS, idle=True),
+    Condition("start", "start to the first answer", "500B", clients=1, is_start=True),
 )
 
 
 def documents() -> list[Document]:
     """Makes the site that every server serves."""
-    return [(f"/{name}", size_bytes) for name, size_bytes in SIZES_BYTES.items()]
+    return [(f"/{name}", size_bytes) for name, size_bytes in SIZES_BYTES.items()] + httparena.documents()

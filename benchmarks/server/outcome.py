@@ -77,9 +77,10 @@ class Outcome:
 def grid(table: Table) -> Grid:
     """Returns the table for a terminal."""
     idle = table.condition.idle
+    cost = "bytes each" if idle else "µs" if table.condition.is_start else "CPU µs/request"
     drawn = Grid(title=table.condition.title, title_justify="left", box=None, header_style="dim")
     drawn.add_column("server")
-    for column in ("bytes each" if idle else "CPU µs/request", "requests/s", "median", "÷ nginx"):
+    for column in (cost, "requests/s", "median", "÷ nginx"):
         drawn.add_column(column, justify="right")
     for row in page.cheapest_first(table.rows):
         rate = page.median_of(row.spread(lambda cell: cell.requests_per_second))

@@ -33,8 +33,9 @@ def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables, images:
         circumstances(run),
         targets=targets(judge(tables), tables.default),
         images="\n\n".join(f"![{title}]({name})" for title, name in images),
-        loaded="\n\n".join(loaded(table) for table in measured if not table.condition.idle),
+        loaded="\n\n".join(loaded(table) for table in measured if table.condition.is_load),
         idle="\n\n".join(_idle(table) for table in measured if table.condition.idle),
+        start="\n\n".join(_start(table) for table in measured if table.condition.is_start),
         notes=notes_section(measured),
     )
 
@@ -175,6 +176,30 @@ def _idle(table: Table) -> str:
         "User memory of all the server's processes, beyond what it had before; each connection has asked once and\n"
         "waits. What the kernel keeps per socket is the same for all and is not in it. A server that sets its\n"
         "connections' memory aside when it starts has it in its footprint.\n\n" + table_of(header, rows, "llrrrrr")
+    )
+
+
+def _start(table: Table) -> str:
+    header = ["server", "", "to the first answer", "memory then (PSS)", "program", "÷ nginx"]
+    rows = []
+    for row in cheapest_first(table.rows):
+        memory = row.spread(lambda cell: cell.start.proportional_bytes if cell.start else None)
+        program = row.spread(lambda cell: cell.start.program_bytes if cell.start else None)
+        rows.append(
+            [
+                f"{row.competitor}{mark(row)}",
+                KINDS[row.kind],
+                format.seconds(median_of(row.cost)),
+                format.size(median_of(memory)),
+                format.size(median_of(program)),
+                ratio_of(row, table.reference),
+            ]
+        )
+    return (
+        "## Start\n\n"
+        "From starting the process to the first answer; the command that pins a server to its core is in it, about\n"
+        "2 ms. Each cell is the median of several starts. The program is its file, without the libraries and modules\n"
+        "that it loads.\n\n" + table_of(header, rows, "llrrrr")
     )
 
 

@@ -46,7 +46,7 @@ def charts(tables: Tables, measured: Sequence[Table]) -> list[Chart]:
 
 def _is_plain(condition: Condition) -> bool:
     is_usual = condition.connection == "keep-alive" and condition.protocol == "http"
-    return is_usual and not condition.access_log and not condition.idle
+    return is_usual and condition.is_load and not (condition.access_log or condition.is_arena)
 
 
 def _looks(tables: Tables) -> list[_Look]:

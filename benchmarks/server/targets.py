@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from benchmarks.server.conditions import CONDITIONS, SECURE, Condition
+from benchmarks.server.conditions import ARENA, CONDITIONS, SECURE, Condition
 from benchmarks.server.results import Row, Table, ratio
+from benchmarks.server.start import Start
 
 IDLE_BYTES_MAX = 512.0
 
@@ -73,6 +74,24 @@ def _bytes(tables: Tables, condition: str) -> float | None:
     return row.cost.median if row and row.cost else None
 
 
+def _start_milliseconds(tables: Tables, condition: str) -> float | None:
+    return _started(tables, condition, lambda start: start.seconds * 1e3)
+
+
+def _start_megabytes(tables: Tables, condition: str) -> float | None:
+    return _started(tables, condition, lambda start: start.proportional_bytes / 1e6)
+
+
+def _program_megabytes(tables: Tables, condition: str) -> float | None:
+    return _started(tables, condition, lambda start: start.program_bytes / 1e6)
+
+
+def _started(tables: Tables, condition: str, figure: Callable[[Start], float]) -> float | None:
+    row = tables.ours(condition)
+    spread = row.spread(lambda cell: figure(cell.start) if cell.start else None) if row else None
+    return spread.median if spread else None
+
+
 def _with_log(tables: Tables, condition: str) -> float | None:
     return ratio(tables.ours(condition), tables.ours("keep-alive-500B"))
 
@@ -90,6 +109,8 @@ TARGETS: Sequence[Target] = (
     Target("keep-alive-5MB", "default", "nginx", 1.00, against_nginx),
     Target("close-500B", "best architecture", "nginx", 0.85, _best_against_nginx),
     Target("clients-5000", "default", "nginx", 0.75, against_nginx),
+    *(Target(arena.name, "default", "nginx", 0.50, against_nginx) for arena in ARENA),
+    *(Target(arena.name, "default", "null", 1.15, _against_null) for arena in ARENA),
     *(
         Target(secure.name, "default", "best peer", 0.70, against_best_peer)
         if secure.protocol == "https"
@@ -97,6 +118,9 @@ TARGETS: Sequence[Target] = (
         for secure in SECURE
     ),
     Target("idle", "default", "user memory per connection", IDLE_BYTES_MAX, _bytes, "B"),
+    Target("start", "default", "time", 20, _start_milliseconds, "ms"),
+    Target("start", "default", "memory then", 6, _start_megabytes, "MB"),
+    Target("start", "default", "program", 12, _program_megabytes, "MB"),
     Target("access-log", "default", "the same without a log", 1.10, _with_log),
 )
 

@@ -23,7 +23,29 @@ const LISTENER: u64 = u64::MAX;
 struct Client {
     socket: OwnedFd,
     sent: usize,
-    answering: bool,
+    /// The number of the response that is being sent.
+    answering: Option<usize>,
+}
+
+/// What is sent for a request.
+pub trait Answers {
+    /// The number of the response to this request.
+    fn choose(&self, request: &[u8]) -> usize;
+
+    /// Sends what follows the first `sent` bytes of a response, in as few calls as it can, counts them, and says whether
+    /// that was all.
+    fn send(&self, response: usize, to: BorrowedFd<'_>, sent: &mut usize) -> rustix::io::Result<bool>;
+}
+
+/// A function that sends the only response.
+impl<F: Fn(BorrowedFd<'_>, &mut usize) -> rustix::io::Result<bool>> Answers for F {
+    fn choose(&self, _: &[u8]) -> usize {
+        0
+    }
+
+    fn send(&self, _: usize, to: BorrowedFd<'_>, sent: &mut usize) -> rustix::io::Result<bool> {
+        self(to, sent)
+    }
 }
 
 /// What is to become of a connection now.
@@ -32,13 +54,17 @@ enum Next {
     End,
 }
 
-/// Serves until the process is killed. `answer` sends what follows the first `sent` bytes of the response, in as few
-/// calls as it can, counts them, and says whether that was all.
-pub fn serve(
+/// Serves a single response, sent by a function like [`Answers::send`].
+pub fn serve_one(
     listener: &TcpListener,
     keep: Connection,
-    answer: impl Fn(BorrowedFd<'_>, &mut usize) -> rustix::io::Result<bool>,
+    send: impl Fn(BorrowedFd<'_>, &mut usize) -> rustix::io::Result<bool>,
 ) -> rustix::io::Result<()> {
+    serve(listener, keep, &send)
+}
+
+/// Serves until the process is killed.
+pub fn serve(listener: &TcpListener, keep: Connection, answers: &impl Answers) -> rustix::io::Result<()> {
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     epoll::add(&poll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
     let mut clients: Vec<Option<Client>> = Vec::new();
@@ -52,10 +78,10 @@ pub fn serve(
         for event in &events {
             let token = event.data.u64();
             if token == LISTENER {
-                accept_all(listener, keep, &poll, &mut clients, &answer)?;
+                accept_all(listener, keep, &poll, &mut clients, answers)?;
             } else if let Some(slot) = clients.get_mut(token as usize)
                 && let Some(client) = slot
-                && let Next::End = advance(client, keep, &answer)
+                && let Next::End = advance(client, keep, answers)
             {
                 *slot = None;
             }
@@ -68,7 +94,7 @@ fn accept_all(
     keep: Connection,
     poll: &OwnedFd,
     clients: &mut Vec<Option<Client>>,
-    answer: &impl Fn(BorrowedFd<'_>, &mut usize) -> rustix::io::Result<bool>,
+    answers: &impl Answers,
 ) -> rustix::io::Result<()> {
     loop {
         let socket = match accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
@@ -78,10 +104,10 @@ fn accept_all(
             Err(error) => return Err(error),
         };
         let index = socket.as_raw_fd() as usize;
-        let mut client = Client { socket, sent: 0, answering: false };
+        let mut client = Client { socket, sent: 0, answering: None };
         // Where connections are closed the request is there already, so that most are never waited for.
         if keep == Connection::Close
-            && let Next::End = advance(&mut client, keep, answer)
+            && let Next::End = advance(&mut client, keep, answers)
         {
             continue;
         }
@@ -95,23 +121,22 @@ fn accept_all(
 }
 
 /// Reads a request if none is being answered, and answers it as far as the socket takes.
-fn advance(
-    client: &mut Client,
-    keep: Connection,
-    answer: &impl Fn(BorrowedFd<'_>, &mut usize) -> rustix::io::Result<bool>,
-) -> Next {
-    if !client.answering {
-        let mut request = [0_u8; REQUEST_BYTES_MAX];
-        match recv(&client.socket, &mut request, RecvFlags::empty()) {
-            Ok((_, 1..)) => client.answering = true,
-            Err(Errno::AGAIN) => return Next::Wait,
-            Ok((_, 0)) | Err(_) => return Next::End,
+fn advance(client: &mut Client, keep: Connection, answers: &impl Answers) -> Next {
+    let response = match client.answering {
+        Some(response) => response,
+        None => {
+            let mut request = [0_u8; REQUEST_BYTES_MAX];
+            match recv(&client.socket, &mut request, RecvFlags::empty()) {
+                Ok((_, length @ 1..)) => *client.answering.insert(answers.choose(&request[..length])),
+                Err(Errno::AGAIN) => return Next::Wait,
+                Ok((_, 0)) | Err(_) => return Next::End,
+            }
         }
-    }
-    match answer(client.socket.as_fd(), &mut client.sent) {
+    };
+    match answers.send(response, client.socket.as_fd(), &mut client.sent) {
         Ok(true) if keep == Connection::Close => Next::End,
         Ok(true) => {
-            (client.sent, client.answering) = (0, false);
+            (client.sent, client.answering) = (0, None);
             Next::Wait
         }
         // A short count means that the socket's buffer was found full, and then the kernel reports when it no longer is.

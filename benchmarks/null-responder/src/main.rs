@@ -6,6 +6,7 @@
 //! ways to wait.
 
 mod epoll;
+mod folder;
 mod response;
 mod ring;
 mod script;
@@ -22,6 +23,7 @@ use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
+use folder::{Folder, Sending};
 use response::Response;
 
 /// Connections that may wait to be accepted, as for the servers beside it.
@@ -29,10 +31,10 @@ const BACKLOG: i32 = 4096;
 /// How long the kernel may keep a connection back that has sent nothing.
 const DEFER_ACCEPT_SECONDS: libc::c_int = 30;
 
-/// Answers every read with one file. Prints `listening on ADDRESS` to stderr when ready.
+/// Answers every read with one file, or with that of a folder that is asked for. Prints `listening on ADDRESS` to stderr when ready.
 #[derive(Parser)]
 struct Options {
-    /// The file that is the body of every response
+    /// The file that is the body of every response; or a folder, whose files are at `/FOLDER/FILE`
     file: PathBuf,
     /// Address and port; port 0 takes a free one
     #[arg(long, default_value = "127.0.0.1:0")]
@@ -81,22 +83,34 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> anyhow::Result<()> {
     let keep = options.connection;
-    let response = Response::of(&options.file, keep, options.cache_control.as_deref())
-        .with_context(|| format!("cannot read {}", options.file.display()))?;
+    let cannot_read = || format!("cannot read {}", options.file.display());
     let listener =
         listener(options.listen, keep).with_context(|| format!("cannot listen on {}", options.listen))?;
+    if options.file.is_dir() {
+        let sending = match options.variant {
+            Variant::Epoll => Sending::Write,
+            Variant::Sendfile => Sending::BySize,
+            _ => anyhow::bail!("a folder needs the variant epoll or sendfile"),
+        };
+        let folder = Folder::of(&options.file, keep, sending).with_context(cannot_read)?;
+        eprintln!("listening on {}", listener.local_addr()?);
+        return Ok(epoll::serve(&listener, keep, &folder)?);
+    }
+    let cache_control = options.cache_control.as_ref();
+    let fields = cache_control.map_or_else(String::new, |value| format!("Cache-Control: {value}\r\n"));
+    let response = Response::of(&options.file, keep, &fields).with_context(cannot_read)?;
     eprintln!("listening on {}", listener.local_addr()?);
     match options.variant {
-        Variant::Epoll => epoll::serve(&listener, keep, |to, sent| response.write(to, sent))?,
+        Variant::Epoll => epoll::serve_one(&listener, keep, |to, sent| response.write(to, sent))?,
         Variant::Fastcgi => {
             let response = response.into_records();
-            epoll::serve(&listener, keep, |to, sent| response.write(to, sent))?;
+            epoll::serve_one(&listener, keep, |to, sent| response.write(to, sent))?;
         }
         Variant::Spawn => {
             let script = options.file.canonicalize()?;
-            epoll::serve(&listener, keep, |to, sent| script::answer(&script, to, sent))?;
+            epoll::serve_one(&listener, keep, |to, sent| script::answer(&script, to, sent))?;
         }
-        Variant::Sendfile => epoll::serve(&listener, keep, |to, sent| response.send_file(to, sent))?,
+        Variant::Sendfile => epoll::serve_one(&listener, keep, |to, sent| response.send_file(to, sent))?,
         Variant::Ring if keep == Connection::Close => ring::serve(&listener, &response)?,
         Variant::Ring => anyhow::bail!("the ring closes connections\nhint: add --connection close"),
     }

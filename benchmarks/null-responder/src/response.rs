@@ -29,21 +29,19 @@ pub struct Response {
 }
 
 impl Response {
-    /// The response whose body is a file, as it is when this starts; with Cache-Control if that is given.
-    pub fn of(path: &Path, connection: Connection, cache_control: Option<&str>) -> io::Result<Response> {
+    /// The response whose body is a file, as it is when this starts; `fields` are lines of the head in addition.
+    pub fn of(path: &Path, connection: Connection, fields: &str) -> io::Result<Response> {
         let file = File::open(path)?;
         let body = std::fs::read(path)?;
         let connection = match connection {
             Connection::KeepAlive => "keep-alive",
             Connection::Close => "close",
         };
-        let cache_control =
-            cache_control.map_or_else(String::new, |value| format!("Cache-Control: {value}\r\n"));
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
         let date = HttpDate::from_seconds(now as i64).text();
         // The fields of other servers, so that as many bytes are moved.
         let head = format!(
-            "HTTP/1.1 200 OK\r\nServer: null\r\nDate: {}\r\n{cache_control}\
+            "HTTP/1.1 200 OK\r\nServer: null\r\nDate: {}\r\n{fields}\
              Content-Type: application/octet-stream\r\nContent-Length: {}\r\n\
              Last-Modified: Sat, 21 Nov 2026 09:00:00 GMT\r\nConnection: {connection}\r\n\
              ETag: \"6b023313-1f4\"\r\nAccept-Ranges: bytes\r\n\r\n",
@@ -52,6 +50,10 @@ impl Response {
         );
         let head_length = head.len();
         Ok(Response { bytes: [head.into_bytes(), body].concat(), head_length, file })
+    }
+
+    pub fn body_length(&self) -> usize {
+        self.bytes.len() - self.head_length
     }
 
     /// All of it.

@@ -57,7 +57,11 @@ fn connect(running: &Running) -> BufReader<TcpStream> {
 
 /// Asks once; answers the connection field and the body.
 fn ask(stream: &mut BufReader<TcpStream>) -> (String, Vec<u8>) {
-    stream.get_mut().write_all(REQUEST).unwrap();
+    ask_for(stream, REQUEST)
+}
+
+fn ask_for(stream: &mut BufReader<TcpStream>, request: &[u8]) -> (String, Vec<u8>) {
+    stream.get_mut().write_all(request).unwrap();
     let (mut length, mut connection, mut line) = (0, String::new(), String::new());
     loop {
         line.clear();
@@ -103,6 +107,26 @@ fn epoll() {
 fn sendfile() {
     check("sendfile", "keep-alive");
     check("sendfile", "close");
+}
+
+#[test]
+fn a_folder_answers_by_path_with_the_compressed_sibling() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("assets");
+    std::fs::create_dir(&folder).unwrap();
+    let long = "long".repeat(20_000);
+    for (name, content) in [("a.css", "plain"), ("a.css.br", "brotli"), ("a.css.gz", "gzip"), ("b.bin", &long)] {
+        std::fs::write(folder.join(name), content).unwrap();
+    }
+    for variant in ["epoll", "sendfile"] {
+        let running = start_with(&folder, &["--variant", variant]);
+        let mut stream = connect(&running);
+        for (path, expected) in [("/assets/b.bin", &long[..]), ("/assets/a.css", "brotli"), ("/assets/b.bin", &long)] {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: br\r\n\r\n");
+            let (_, body) = ask_for(&mut stream, request.as_bytes());
+            assert!(body == expected.as_bytes(), "{path} by {variant}");
+        }
+    }
 }
 
 #[test]

@@ -44,8 +44,13 @@ impl Histogram {
         let bin = (value.to_bits() >> SHIFT).saturating_sub(BASE) as usize;
         self.counts[bin.min(BINS - 1)] += 1;
         self.total += 1;
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
+        // Both are rare, and predicted: cheaper than f64::min and f64::max, which care for NaN.
+        if value < self.min {
+            self.min = value;
+        }
+        if value > self.max {
+            self.max = value;
+        }
     }
 
     pub(super) fn merge(&mut self, other: &Self) {

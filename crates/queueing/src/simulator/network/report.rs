@@ -14,7 +14,7 @@ use crate::system::{Class, Route, System};
 pub(super) struct Report<'a> {
     pub(super) system: &'a System,
     pub(super) plan: &'a Plan,
-    pub(super) shape: &'a Shape,
+    pub(super) shape: &'a Shape<'a>,
     /// Unset with a trace: nothing is cut as warm-up, and the documents follow no distribution.
     pub(super) cut: bool,
     /// The least number of jobs of a replication, so that it reaches steady state.

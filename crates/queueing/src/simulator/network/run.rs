@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 
 use super::Trace;
-use super::shape::{MomentOrder, Shape};
+use super::shape::{MomentOrder, Shape, Step};
 use crate::distribution::RandomVariable;
 use crate::random::Random;
 use crate::simulator::encoding::encoded;
 use crate::simulator::replications::{Observed, Records, Replica};
 use crate::simulator::timeline::Totals;
 use crate::station::{Kept, Service, Station};
-use crate::system::{Class, Demand, Route, Source, System, Visit, WhenFull};
+use crate::system::{Class, Source, System, WhenFull};
 
 /// The system is taken to grow when more open jobs than this, and more than this share of all arrivals, are inside.
 const GROWING_MIN: u64 = 1_000;
@@ -20,14 +20,15 @@ const GROWING_SHARE: f64 = 0.02;
 struct Job {
     class: u32,
     route: u32,
+    /// The visit that the job is making or waits to make, in [`Shape::steps`].
     step: u32,
+    /// Retries so far because the next station was full.
+    retries: u32,
     /// Document size in bytes; 0 for a class without documents.
     size: f64,
     started: f64,
     /// Time of arrival at the job's present station.
     arrived: f64,
-    /// Retries so far because the next station was full.
-    retries: u32,
 }
 
 /// The random streams of a class, one per purpose.
@@ -39,9 +40,29 @@ struct Streams {
     retries: Random,
 }
 
+/// The time of an event in seconds, never negative. The bits of such numbers are ordered as the numbers are, and
+/// comparing integers takes fewer cycles.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct EventTime(u64);
+
+impl EventTime {
+    const NEVER: Self = Self(f64::INFINITY.to_bits());
+
+    #[inline]
+    fn at(seconds: f64) -> Self {
+        debug_assert!(seconds.is_sign_positive(), "{seconds} s is before the start");
+        Self(seconds.to_bits())
+    }
+
+    #[inline]
+    fn seconds(self) -> f64 {
+        f64::from_bits(self.0)
+    }
+}
+
 pub(super) struct Run<'a> {
     system: &'a System,
-    shape: &'a Shape,
+    shape: &'a Shape<'a>,
     traces: Vec<Option<Trace<'a>>>,
     /// The first arrival of all traces, at which time starts: times may be stamped in seconds since 1970.
     origin: f64,
@@ -59,8 +80,10 @@ pub(super) struct Run<'a> {
     tallies: Vec<Totals>,
     /// [`Replica::totals`] at the end of the last section.
     before: Vec<Totals>,
+    /// The users of each class whose thinking takes no time: they start at once.
+    awake: Vec<Vec<u32>>,
     /// Next completion of each station, then next arrival of each class.
-    next: Vec<f64>,
+    next: Vec<EventTime>,
     jobs: Vec<Job>,
     free: Vec<u32>,
     /// The records of the group, taken over while this replication advances.
@@ -74,7 +97,7 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(system: &'a System, shape: &'a Shape, seed: u64, traces: &[Trace<'a>]) -> Self {
+    pub(super) fn new(system: &'a System, shape: &'a Shape<'a>, seed: u64, traces: &[Trace<'a>]) -> Self {
         let classes = system.classes.len();
         let thinkers = (0..classes).map(|_| Station::new(Service::infinite()));
         let retrying = system.stations.iter().any(|model| {
@@ -111,7 +134,8 @@ impl<'a> Run<'a> {
             streams: streams.collect(),
             tallies: vec![Totals::default(); system.stations.len()],
             before: vec![Totals::default(); system.stations.len() + 1 + classes],
-            next: vec![f64::INFINITY; stations.len() + classes],
+            awake: vec![Vec::new(); classes],
+            next: vec![EventTime::NEVER; stations.len() + classes],
             blocked: vec![VecDeque::new(); system.stations.len()],
             stations,
             jobs: Vec::new(),
@@ -140,7 +164,7 @@ impl<'a> Run<'a> {
     }
 
     #[inline]
-    fn next_event(&self) -> (usize, f64) {
+    fn next_event(&self) -> (usize, EventTime) {
         let mut first = (0, self.next[0]);
         for (index, &time) in self.next.iter().enumerate().skip(1) {
             if time < first.1 {
@@ -152,13 +176,14 @@ impl<'a> Run<'a> {
 
     fn schedule_arrival(&mut self, class: usize) {
         let slot = self.stations.len() + class;
-        self.next[slot] = match (&self.traces[class], &self.system.classes[class].source) {
+        let time = match (&self.traces[class], &self.system.classes[class].source) {
             (Some(trace), _) => {
                 trace.times.get(self.taken[class]).map_or(f64::INFINITY, |time| time - self.origin)
             }
             (None, Source::Open { rate }) => self.now + self.streams[class].arrivals.exponential() / rate,
             (None, Source::Closed { .. }) => f64::INFINITY,
         };
+        self.next[slot] = EventTime::at(time);
     }
 
     fn arrive(&mut self, class: usize) {
@@ -191,19 +216,20 @@ impl<'a> Run<'a> {
             (None, None) => 0.0,
         };
         job.route = choose_route(class, &mut streams.routes);
-        job.step = 0;
+        job.step = self.shape.first_step[job.class as usize][job.route as usize];
         job.started = self.now;
         self.visit(index);
     }
 
-    fn route(&self, index: u32) -> &'a Route {
-        let job = &self.jobs[index as usize];
-        &self.system.classes[job.class as usize].routes[job.route as usize]
+    /// The visit that the job is making or waits to make.
+    #[inline]
+    fn step_of(&self, index: u32) -> &'a Step<'a> {
+        &self.shape.steps[self.jobs[index as usize].step as usize]
     }
 
-    /// The visit that the job is making or waits to make.
-    fn visit_of(&self, index: u32) -> &'a Visit {
-        &self.route(index).visits[self.jobs[index as usize].step as usize]
+    #[inline]
+    fn schedule_completion(&mut self, station: usize) {
+        self.next[station] = EventTime::at(self.stations[station].next_completion());
     }
 
     fn is_full(&self, station: usize) -> bool {
@@ -213,12 +239,12 @@ impl<'a> Run<'a> {
 
     /// Sends a job to the next station of its route, where it may be refused.
     fn visit(&mut self, index: u32) {
-        let station = self.visit_of(index).station;
-        if self.system.stations[station].capacity.is_some() {
-            self.tallies[station].attempts += 1.0;
-            if self.is_full(station) {
-                self.tallies[station].found_full += 1.0;
-                self.retry_or_lose(index, station);
+        let step = self.step_of(index);
+        if step.is_bounded {
+            self.tallies[step.station].attempts += 1.0;
+            if self.is_full(step.station) {
+                self.tallies[step.station].found_full += 1.0;
+                self.retry_or_lose(index, step.station);
                 return;
             }
         }
@@ -239,7 +265,7 @@ impl<'a> Run<'a> {
                 job.retries += 1;
                 let orbit = self.stations.len() - 1;
                 self.stations[orbit].arrive(self.now, wait, index);
-                self.next[orbit] = self.stations[orbit].next_completion();
+                self.schedule_completion(orbit);
             }
             None => self.lose(index),
         }
@@ -247,7 +273,7 @@ impl<'a> Run<'a> {
 
     fn lose(&mut self, index: u32) {
         let job = self.jobs[index as usize];
-        if let Some(held) = self.visit_of(index).holds {
+        if let Some(held) = self.step_of(index).holds {
             self.release(held);
         }
         self.lost_time += self.now - job.started;
@@ -265,106 +291,121 @@ impl<'a> Run<'a> {
 
     fn release(&mut self, station: usize) {
         self.stations[station].release(self.now);
-        self.next[station] = self.stations[station].next_completion();
+        self.schedule_completion(station);
         self.admit_blocked(station);
     }
 
     /// Admits jobs that were blocked before a station while it has room.
     fn admit_blocked(&mut self, station: usize) {
-        while !self.is_full(station)
+        while !self.blocked[station].is_empty()
+            && !self.is_full(station)
             && let Some((index, from)) = self.blocked[station].pop_front()
         {
             self.stations[from].unblock(self.now);
-            self.next[from] = self.stations[from].next_completion();
+            self.schedule_completion(from);
             self.leave_station(index, from);
             self.enter(index);
             self.admit_blocked(from);
         }
     }
 
-    /// Counts a visit that is over.
+    /// Counts a visit that is over. The job's next visit, if there is one, is then its present one.
+    #[inline]
     fn leave_station(&mut self, index: u32, station: usize) {
         let (job, tally) = (&mut self.jobs[index as usize], &mut self.tallies[station]);
         tally.visits += 1.0;
         tally.residence += self.now - job.arrived;
-        job.step += 1;
+        job.step += u32::from(!self.shape.steps[job.step as usize].is_last);
         job.retries = 0;
     }
 
+    #[inline]
     fn enter(&mut self, index: u32) {
-        let visit = self.visit_of(index);
+        let step = self.step_of(index);
         let job = &mut self.jobs[index as usize];
         job.arrived = self.now;
-        let demand = match &visit.demand {
-            Demand::Independent(distribution) => {
-                distribution.sample(&mut self.streams[job.class as usize].demands)
-            }
-            by_size => by_size.of_size(job.size).unwrap_or(0.0),
-        };
-        let drawn = match self.shape.orders[visit.station] {
+        let demand = step.demand.sample(job.size, &mut self.streams[job.class as usize].demands);
+        let drawn = match step.order {
             MomentOrder::None => 0.0,
             MomentOrder::First => demand,
             MomentOrder::Second => demand * demand,
         };
-        let expected = self.shape.moments[job.class as usize][job.route as usize][job.step as usize];
-        let tally = &mut self.tallies[visit.station];
+        let tally = &mut self.tallies[step.station];
         tally.begun += 1.0;
         tally.demand += demand;
-        tally.excess += drawn - expected;
-        tally.expected += expected;
-        let station = &mut self.stations[visit.station];
-        station.arrive(self.now, demand, index);
-        self.next[visit.station] = station.next_completion();
+        tally.excess += drawn - step.expected;
+        tally.expected += step.expected;
+        self.stations[step.station].arrive(self.now, demand, index);
+        self.schedule_completion(step.station);
     }
 
+    /// Ends a visit, a pause for thought or a wait for a retry.
     fn complete(&mut self, station: usize) {
-        let blocks = |visit: &Visit| {
-            let next = &self.system.stations[visit.station];
-            next.blocks() && self.is_full(visit.station)
-        };
-        let (jobs, classes, is_station) = (&self.jobs, &self.system.classes, station < self.tallies.len());
-        // The next visit is known before the job completes, and with it what the job keeps at this station.
-        let next_visit = |index: u32| {
-            let job = &jobs[index as usize];
-            let route = &classes[job.class as usize].routes[job.route as usize];
-            route.visits.get(job.step as usize + 1).filter(|_| is_station)
-        };
-        let head = self.stations[station].next_job().and_then(next_visit);
-        let kept = match head {
-            Some(visit) if visit.holds == Some(station) => Kept::Place,
-            Some(visit) if blocks(visit) => Kept::Itself,
-            _ => Kept::Nothing,
-        };
-        let finished = self.stations[station].complete_and_keep(kept);
-        self.next[station] = self.stations[station].next_completion();
-        let Some(index) = finished else { return };
-        if !is_station {
-            if station < self.tallies.len() + self.system.classes.len() {
-                self.start(index, None);
-            } else {
-                self.visit(index);
+        match station.checked_sub(self.tallies.len()) {
+            None => self.complete_visit(station),
+            Some(class) if class < self.awake.len() => self.end_thinking(class, station),
+            Some(_) => {
+                let waited = self.stations[station].complete();
+                self.schedule_completion(station);
+                waited.into_iter().for_each(|index| self.visit(index));
             }
-            return;
         }
-        if let (Kept::Itself, Some(visit)) = (kept, head) {
-            let tally = &mut self.tallies[visit.station];
+    }
+
+    fn complete_visit(&mut self, station: usize) {
+        let kept = if self.shape.keeps[station] { self.kept(station) } else { Kept::Nothing };
+        let finished = self.stations[station].complete_and_keep(kept);
+        self.schedule_completion(station);
+        let Some(index) = finished else { return };
+        let step = self.step_of(index);
+        if kept == Kept::Itself {
+            let full = self.shape.steps[self.jobs[index as usize].step as usize + 1].station;
+            let tally = &mut self.tallies[full];
             tally.attempts += 1.0;
             tally.found_full += 1.0;
-            self.blocked[visit.station].push_back((index, station));
+            self.blocked[full].push_back((index, station));
             return;
         }
-        let held = self.visit_of(index).holds;
         self.leave_station(index, station);
-        let next = self.route(index).visits.get(self.jobs[index as usize].step as usize);
-        if let Some(held) = held.filter(|_| next.is_none_or(|visit| visit.holds != held)) {
+        if let Some(held) = step.releases {
             self.release(held);
         }
-        if next.is_some() {
-            self.visit(index);
-        } else {
+        if step.is_last {
             self.finish(index);
+        } else {
+            self.visit(index);
         }
         self.admit_blocked(station);
+    }
+
+    /// What the job that completes next keeps at this station. Its next visit decides, so it is known before.
+    fn kept(&self, station: usize) -> Kept {
+        let job = self.stations[station].next_job().map(|index| self.jobs[index as usize].step as usize);
+        let Some(step) = job.filter(|step| !self.shape.steps[*step].is_last) else { return Kept::Nothing };
+        let next = &self.shape.steps[step + 1];
+        if next.holds == Some(station) {
+            Kept::Place
+        } else if self.system.stations[next.station].blocks() && self.is_full(next.station) {
+            Kept::Itself
+        } else {
+            Kept::Nothing
+        }
+    }
+
+    /// Starts the next request of a user of the class.
+    fn end_thinking(&mut self, class: usize, slot: usize) {
+        let user = self.awake[class].pop().or_else(|| self.stations[slot].complete());
+        self.schedule_thinking(class, slot);
+        user.into_iter().for_each(|index| self.start(index, None));
+    }
+
+    #[inline]
+    fn schedule_thinking(&mut self, class: usize, slot: usize) {
+        if self.awake[class].is_empty() {
+            self.schedule_completion(slot);
+        } else {
+            self.next[slot] = EventTime::at(self.now);
+        }
     }
 
     fn finish(&mut self, index: u32) {
@@ -409,9 +450,13 @@ impl<'a> Run<'a> {
         let Source::Closed { think_time, .. } = &model.source else { return };
         // The latency is part of the response time: the user starts to think after it.
         let pause = think_time.sample(&mut self.streams[class].arrivals) + model.latency;
-        let slot = self.system.stations.len() + class;
-        self.stations[slot].arrive(self.now, pause, index);
-        self.next[slot] = self.stations[slot].next_completion();
+        let slot = self.tallies.len() + class;
+        if pause > 0.0 {
+            self.stations[slot].arrive(self.now, pause, index);
+        } else {
+            self.awake[class].push(index);
+        }
+        self.schedule_thinking(class, slot);
     }
 }
 
@@ -423,9 +468,9 @@ impl Replica for Run<'_> {
         let mut more = true;
         while more && self.counts[0] < jobs {
             let (event, time) = self.next_event();
-            more = time < f64::INFINITY && !(traced && self.traced_left == 0);
+            more = time < EventTime::NEVER && !(traced && self.traced_left == 0);
             if more {
-                self.now = time;
+                self.now = time.seconds();
                 match event.checked_sub(self.stations.len()) {
                     Some(class) => self.arrive(class),
                     None => self.complete(event),
@@ -582,7 +627,8 @@ impl Run<'_> {
         let mut idle = vec![false; self.jobs.len()];
         self.free.iter().for_each(|&index| idle[index as usize] = true);
         for class in 0..self.system.classes.len() {
-            self.stations[self.tallies.len() + class].jobs().for_each(|index| idle[index as usize] = true);
+            let thinking = self.stations[self.tallies.len() + class].jobs();
+            thinking.chain(self.awake[class].iter().copied()).for_each(|index| idle[index as usize] = true);
         }
         let active = self.jobs.iter().zip(&idle).filter(|(_, idle)| !**idle);
         active.map(|(job, _)| self.now - job.started).sum()

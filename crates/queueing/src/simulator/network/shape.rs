@@ -1,9 +1,11 @@
-//! What all runs of a system share: the layout of its recorders, and the expected moments of its demands.
+//! What all runs of a system share: the layout of its recorders, and its routes as a table of steps.
 
-use crate::system::{Class, Route, StationModel, System, Visit};
+use crate::distribution::{Distribution, RandomVariable};
+use crate::random::Random;
+use crate::system::{Class, Demand, StationModel, System, Visit};
 
 /// What does not change during a run.
-pub(super) struct Shape {
+pub(super) struct Shape<'a> {
     pub(super) classes: usize,
     /// `0` is of all jobs; then one per class; then one per route.
     pub(super) recorders: usize,
@@ -12,9 +14,57 @@ pub(super) struct Shape {
     /// The recorder of losses (1 for a lost job, 0 for a finished one): over all, then per class; `None` if no job can
     /// be lost.
     pub(super) first_loss: Option<usize>,
-    /// The expected moment of the demand of every visit, by class, route and step.
-    pub(super) moments: Vec<Vec<Vec<f64>>>,
-    pub(super) orders: Vec<MomentOrder>,
+    /// The visits of all routes, those of a route in a row.
+    pub(super) steps: Vec<Step<'a>>,
+    /// The first step of each route, by class.
+    pub(super) first_step: Vec<Vec<u32>>,
+    /// True for a station whose served jobs may keep a place there or stay themselves.
+    pub(super) keeps: Vec<bool>,
+}
+
+/// A visit, with what its route and its station say of it. The event loop looks up one of these per visit.
+pub(super) struct Step<'a> {
+    pub(super) station: usize,
+    pub(super) demand: StepDemand<'a>,
+    /// Which moment of the demand is compared with its expectation.
+    pub(super) order: MomentOrder,
+    pub(super) expected: f64,
+    /// The earlier station at which the job holds its place.
+    pub(super) holds: Option<usize>,
+    /// The station whose place the job gives up after this visit.
+    pub(super) releases: Option<usize>,
+    /// True if the station has a capacity.
+    pub(super) is_bounded: bool,
+    pub(super) is_last: bool,
+}
+
+/// [`Demand`], with the usual case of a single piece apart.
+pub(super) enum StepDemand<'a> {
+    Linear { fixed: f64, per_byte: f64 },
+    Pieces(&'a Demand),
+    Independent(&'a Distribution),
+}
+
+impl<'a> StepDemand<'a> {
+    fn of(demand: &'a Demand) -> Self {
+        match demand {
+            Demand::Independent(distribution) => Self::Independent(distribution),
+            Demand::BySize(pieces) => match pieces[..] {
+                [piece] => Self::Linear { fixed: piece.fixed, per_byte: piece.per_byte },
+                _ => Self::Pieces(demand),
+            },
+        }
+    }
+
+    /// Seconds for a document of `size` bytes.
+    #[inline]
+    pub(super) fn sample(&self, size: f64, random: &mut Random) -> f64 {
+        match self {
+            Self::Linear { fixed, per_byte } => fixed + per_byte * size,
+            Self::Pieces(demand) => demand.of_size(size).unwrap_or(0.0),
+            Self::Independent(distribution) => distribution.sample(random),
+        }
+    }
 }
 
 /// The moment of the demand that the mean response time at a station depends on.
@@ -27,8 +77,8 @@ pub(super) enum MomentOrder {
     Second,
 }
 
-impl Shape {
-    pub(super) fn of(system: &System) -> Self {
+impl<'a> Shape<'a> {
+    pub(super) fn of(system: &'a System) -> Self {
         let mut first_route = Vec::with_capacity(system.classes.len());
         let mut recorders = 1 + system.classes.len();
         for class in &system.classes {
@@ -45,7 +95,7 @@ impl Shape {
             _ => MomentOrder::Second,
         };
         let orders: Vec<MomentOrder> = system.stations.iter().map(order).collect();
-        let moment = |class: &Class, visit: &Visit| {
+        let expected = |class: &Class, visit: &Visit| {
             let (first, second) = visit.demand.moments(class.document.as_ref());
             match orders[visit.station] {
                 MomentOrder::None => 0.0,
@@ -53,12 +103,33 @@ impl Shape {
                 MomentOrder::Second => second,
             }
         };
-        let moments = system.classes.iter().map(|class| {
-            let of_route = |route: &Route| route.visits.iter().map(|visit| moment(class, visit)).collect();
-            class.routes.iter().map(of_route).collect()
-        });
+        let (mut steps, mut first_step) = (Vec::new(), Vec::with_capacity(system.classes.len()));
+        let mut keeps = vec![false; system.stations.len()];
+        for class in &system.classes {
+            let mut firsts = Vec::with_capacity(class.routes.len());
+            for route in &class.routes {
+                firsts.push(steps.len() as u32);
+                for (index, visit) in route.visits.iter().enumerate() {
+                    let next = route.visits.get(index + 1);
+                    keeps[visit.station] |= next.is_some_and(|next| {
+                        next.holds == Some(visit.station) || system.stations[next.station].blocks()
+                    });
+                    steps.push(Step {
+                        station: visit.station,
+                        demand: StepDemand::of(&visit.demand),
+                        order: orders[visit.station],
+                        expected: expected(class, visit),
+                        holds: visit.holds,
+                        releases: visit.holds.filter(|_| next.is_none_or(|next| next.holds != visit.holds)),
+                        is_bounded: system.stations[visit.station].capacity.is_some(),
+                        is_last: next.is_none(),
+                    });
+                }
+            }
+            first_step.push(firsts);
+        }
         let classes = system.classes.len();
-        Self { classes, recorders, first_route, first_loss, moments: moments.collect(), orders }
+        Self { classes, recorders, first_route, first_loss, steps, first_step, keeps }
     }
 
     /// The recorder of all jobs (place 0) or of a class (1 + its index); a single class has that of all jobs.
