@@ -1,7 +1,8 @@
 """The static files of the HttpArena benchmark, by name and size, and the load that its static profile makes.
 
-The files are assets of a web site with siblings that are compressed already; clients accept Brotli and gzip. Our site has files
-of these names and sizes with other content: no server looks into a file, and which sibling it sends depends on the names.
+The files are assets of a web site with siblings that are compressed already; clients accept Brotli and gzip. Our site
+has files of these names and sizes with other content: no server looks into a file, and which sibling it sends depends
+on the names.
 """
 
 from __future__ import annotations
@@ -65,5 +66,5 @@ def documents() -> list[Document]:
 
 
 def file_list(server: str) -> str:
-    """Returns the files as the generator takes them, equally often, each with the size that the server should answer."""
+    """Returns the files as the generator takes them, equally often, each with the size of the server's answer."""
     return "".join(f"/{file.name} 1 #{file.answer_to(server)[1]}\n" for file in FILES)

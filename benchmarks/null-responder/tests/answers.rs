@@ -115,13 +115,17 @@ fn a_folder_answers_by_path_with_the_compressed_sibling() {
     let folder = parent.path().join("assets");
     std::fs::create_dir(&folder).unwrap();
     let long = "long".repeat(20_000);
-    for (name, content) in [("a.css", "plain"), ("a.css.br", "brotli"), ("a.css.gz", "gzip"), ("b.bin", &long)] {
+    for (name, content) in
+        [("a.css", "plain"), ("a.css.br", "brotli"), ("a.css.gz", "gzip"), ("b.bin", &long)]
+    {
         std::fs::write(folder.join(name), content).unwrap();
     }
     for variant in ["epoll", "sendfile"] {
         let running = start_with(&folder, &["--variant", variant]);
         let mut stream = connect(&running);
-        for (path, expected) in [("/assets/b.bin", &long[..]), ("/assets/a.css", "brotli"), ("/assets/b.bin", &long)] {
+        for (path, expected) in
+            [("/assets/b.bin", &long[..]), ("/assets/a.css", "brotli"), ("/assets/b.bin", &long)]
+        {
             let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: br\r\n\r\n");
             let (_, body) = ask_for(&mut stream, request.as_bytes());
             assert!(body == expected.as_bytes(), "{path} by {variant}");

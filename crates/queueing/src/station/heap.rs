@@ -67,8 +67,9 @@ impl<T: Copy> TagHeap<T> {
             if child >= items.len() {
                 break;
             }
-            if child + 1 < items.len() && items[child + 1].tag < items[child].tag {
-                child += 1;
+            if child + 1 < items.len() {
+                // Which child is less is as good as random, so there is no branch to predict.
+                child += usize::from(items[child + 1].tag < items[child].tag);
             }
             if items[child].tag >= item.tag {
                 break;

@@ -1,6 +1,7 @@
 //! The event loop: arrivals, visits, completions and thinking.
 
 use std::collections::VecDeque;
+use std::hint::select_unpredictable;
 
 use super::Trace;
 use super::shape::{MomentOrder, Shape, Step};
@@ -165,11 +166,10 @@ impl<'a> Run<'a> {
 
     #[inline]
     fn next_event(&self) -> (usize, EventTime) {
-        let mut first = (0, self.next[0]);
-        for (index, &time) in self.next.iter().enumerate().skip(1) {
-            if time < first.1 {
-                first = (index, time);
-            }
+        let mut first = (0, EventTime::NEVER);
+        for (index, &time) in self.next.iter().enumerate() {
+            // Which event is first is as good as random, so there is no branch to predict.
+            first = select_unpredictable(time < first.1, (index, time), first);
         }
         first
     }
@@ -296,9 +296,15 @@ impl<'a> Run<'a> {
     }
 
     /// Admits jobs that were blocked before a station while it has room.
+    #[inline]
     fn admit_blocked(&mut self, station: usize) {
-        while !self.blocked[station].is_empty()
-            && !self.is_full(station)
+        if !self.blocked[station].is_empty() {
+            self.admit_some(station);
+        }
+    }
+
+    fn admit_some(&mut self, station: usize) {
+        while !self.is_full(station)
             && let Some((index, from)) = self.blocked[station].pop_front()
         {
             self.stations[from].unblock(self.now);
@@ -447,9 +453,9 @@ impl<'a> Run<'a> {
     fn think(&mut self, index: u32) {
         let class = self.jobs[index as usize].class as usize;
         let model = &self.system.classes[class];
-        let Source::Closed { think_time, .. } = &model.source else { return };
         // The latency is part of the response time: the user starts to think after it.
-        let pause = think_time.sample(&mut self.streams[class].arrivals) + model.latency;
+        let thinking = self.shape.thinking[class].sample(0.0, &mut self.streams[class].arrivals);
+        let pause = thinking + model.latency;
         let slot = self.tallies.len() + class;
         if pause > 0.0 {
             self.stations[slot].arrive(self.now, pause, index);

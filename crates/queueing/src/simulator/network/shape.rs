@@ -2,7 +2,7 @@
 
 use crate::distribution::{Distribution, RandomVariable};
 use crate::random::Random;
-use crate::system::{Class, Demand, StationModel, System, Visit};
+use crate::system::{Class, Demand, Source, StationModel, System, Visit};
 
 /// What does not change during a run.
 pub(super) struct Shape<'a> {
@@ -18,6 +18,8 @@ pub(super) struct Shape<'a> {
     pub(super) steps: Vec<Step<'a>>,
     /// The first step of each route, by class.
     pub(super) first_step: Vec<Vec<u32>>,
+    /// The think times of each class; nothing for an open one.
+    pub(super) thinking: Vec<StepDemand<'a>>,
     /// True for a station whose served jobs may keep a place there or stay themselves.
     pub(super) keeps: Vec<bool>,
 }
@@ -38,7 +40,7 @@ pub(super) struct Step<'a> {
     pub(super) is_last: bool,
 }
 
-/// [`Demand`], with the usual case of a single piece apart.
+/// [`Demand`], with constants and single pieces apart: they need no call.
 pub(super) enum StepDemand<'a> {
     Linear { fixed: f64, per_byte: f64 },
     Pieces(&'a Demand),
@@ -48,11 +50,18 @@ pub(super) enum StepDemand<'a> {
 impl<'a> StepDemand<'a> {
     fn of(demand: &'a Demand) -> Self {
         match demand {
-            Demand::Independent(distribution) => Self::Independent(distribution),
+            Demand::Independent(distribution) => Self::independent(distribution),
             Demand::BySize(pieces) => match pieces[..] {
                 [piece] => Self::Linear { fixed: piece.fixed, per_byte: piece.per_byte },
                 _ => Self::Pieces(demand),
             },
+        }
+    }
+
+    fn independent(distribution: &'a Distribution) -> Self {
+        match distribution {
+            Distribution::Deterministic(value) => Self::Linear { fixed: value.mean(), per_byte: 0.0 },
+            distribution => Self::Independent(distribution),
         }
     }
 
@@ -128,8 +137,20 @@ impl<'a> Shape<'a> {
             }
             first_step.push(firsts);
         }
-        let classes = system.classes.len();
-        Self { classes, recorders, first_route, first_loss, steps, first_step, keeps }
+        let thinking = system.classes.iter().map(|class| match &class.source {
+            Source::Open { .. } => StepDemand::Linear { fixed: 0.0, per_byte: 0.0 },
+            Source::Closed { think_time, .. } => StepDemand::independent(think_time),
+        });
+        Self {
+            classes: system.classes.len(),
+            recorders,
+            first_route,
+            first_loss,
+            steps,
+            first_step,
+            thinking: thinking.collect(),
+            keeps,
+        }
     }
 
     /// The recorder of all jobs (place 0) or of a class (1 + its index); a single class has that of all jobs.
