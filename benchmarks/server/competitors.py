@@ -28,8 +28,8 @@ REFERENCE = "nginx"
 """The peer with which all others are compared."""
 SECURE_PEERS = ("nginx", "h2o", "caddy")
 """The peers that are set up for HTTP/2 and TLS."""
-COMPRESSED_PEERS = ("nginx", "h2o")
-"""The peers that send a file's compressed sibling."""
+COMPRESSED_PEERS = ("nginx",)
+"""The peers that send a file's compressed sibling. h2o 2.2 does not if Accept-Encoding has weights."""
 NULL_LARGE_BYTES = 50_000
 """From this size on, `sendfile` may be the cheapest way to send."""
 _LISTENING = re.compile(r"^listening on (\S+)$", re.MULTILINE)

@@ -197,8 +197,8 @@ def _start(table: Table) -> str:
         )
     return (
         "## Start\n\n"
-        "From starting the process to the first answer; the command that pins a server to its core is in it, about\n"
-        "2 ms. Each cell is the median of several starts. The program is its file, without the libraries and modules\n"
+        "From starting the process to the first answer; the command that pins a server to its core is in it.\n"
+        "Each cell is the median of several starts. The program is its file, without the libraries and modules\n"
         "that it loads.\n\n" + table_of(header, rows, "llrrrr")
     )
 
