@@ -18,6 +18,8 @@ from typing import Any
 
 from sojourn.study import catalogue, document, scale
 from sojourn.study.declarations import NONE
+from sojourn.study.document import Study
+from sojourn.systems.origins import LOCAL
 
 SOJOURN = Path(sys.executable).parent / "sojourn"
 AT_A_TIME = 3
@@ -53,9 +55,15 @@ def main() -> int:
 def longest_first() -> list[str]:
     """Returns the studies without a network of their own, because the addresses of two networks would conflict."""
     read = [document.read(path)[0].shortened() for path, _ in catalogue.studies()]
-    unlinked = [study for study in read if study.workload is None or study.workload.link == NONE]
+    unlinked = [study for study in read if not has_network(study)]
     # A long one that began last would run alone.
     return [study.name for study in sorted(unlinked, key=scale.whole_seconds, reverse=True)]
+
+
+def has_network(study: Study) -> bool:
+    """Whether its clients or its files are behind a link."""
+    is_linked = study.workload is not None and study.workload.link != NONE
+    return is_linked or any(system.origin != LOCAL for system in study.systems)
 
 
 def side_by_side(name: str, folder: str) -> None:

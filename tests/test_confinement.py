@@ -121,6 +121,20 @@ def test_a_program_gets_its_share_of_a_processor(state: Path) -> None:
     assert list(state.iterdir()) == []
 
 
+def test_a_program_reads_no_more_often_than_its_disk_may(state: Path, site: Path) -> None:
+    # Each file is read with a request of its own, at least.
+    limit, least = 30, (FILES - 1) / 30
+    begun = time.monotonic()
+    words = ("--site", str(site), "--disk-iops-limit", str(limit), "--disk-read-limit", "10GB/s")
+    done = run("confine", *words, "--", "sh", "-c", f"for each in {site}/*.bin; do head -c 4096 $each; done >/dev/null")
+    if "is on device" in done.stderr:
+        pytest.skip(f"the test's folder is not on a disk: {done.stderr}")
+    assert done.returncode == 0, done.stderr
+    # The kernel lets a part of a second's reads pass at once.
+    assert time.monotonic() - begun > 0.5 * least
+    assert list(state.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("command", "option", "share"),
     [(["serve", "."], "body-cache", 8), (["proxy", "--upstream", "http://127.0.0.1:1"], "cache-memory", 4)],
@@ -138,6 +152,8 @@ def test_what_cannot_be_confined_is_said(tmp_path: Path) -> None:
         (("probe", "--memory-limit", LIMIT, "--pid", "1"), "only to a command that the probe starts"),
         (("confine", "--disk-read-limit", "1MiB/s", "--", "true"), "--site"),
         (("confine", "--disk-read-limit", "1MiB", "--site", tmp_path, "--", "true"), "20MiB/s"),
+        (("confine", "--disk-iops-limit", "10", "--", "true"), "--site"),
+        (("confine", "--disk-iops-limit", "0", "--site", tmp_path, "--", "true"), "0"),
         (("confine", "--cpu-limit", "0.01", "--", "true"), "at least 0.02"),
         (("confine", "--cpu-limit", "0", "--", "true"), "0.25"),
         (("confine",), "COMMAND"),

@@ -7,6 +7,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from sojourn.engine.description import architectures, default_architecture
 from sojourn.failure import CouldNotRun
 from sojourn.systems import PROXIES, SYSTEMS, Launch, Running, running
 from sojourn.systems.configured import Configured
-from sojourn.systems.remote_blocks import with_remote_blocks
+from sojourn.systems.origins import REMOTE, Origin
 
 BODY = bytes(range(256)) * 500
 LOG_FLUSH_LIMIT_SECONDS = 10.0
@@ -166,49 +167,76 @@ def test_the_architectures_are_those_that_serve_takes() -> None:
         assert name in refused.stderr
 
 
-def started_on_remote_blocks(launch: Launch) -> Running:
+def started_elsewhere(launch: Launch, origin: str, system: str = "sojourn") -> Running:
     try:
-        return with_remote_blocks(launch, "--delay 1ms", launch.work, SYSTEMS["sojourn"].start)
+        return Origin(origin, "--delay 1ms").start(launch, launch.root.parent, SYSTEMS[system].start)
     except CouldNotRun as error:
-        if "missing" in error.what or "only root" in error.what:
+        if "missing" in error.what or "only root" in error.what or "is not installed" in error.what:
             pytest.skip(error.what)
         raise
 
 
-def test_a_server_has_its_files_on_a_remote_block_device(launch: Launch) -> None:
-    with started_on_remote_blocks(launch) as server:
+@pytest.mark.parametrize("origin", REMOTE)
+def test_a_server_has_its_files_on_another_machine(launch: Launch, origin: str) -> None:
+    system = "sojourn" if origin != "everything" else "nginx"
+    launch = replace(launch, access_log=origin == "everything")
+    with started_elsewhere(launch, origin, system) as server:
         assert get(server.url + "/file") == BODY
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            get(server.url + "/none")
+        assert server.behind is not None
+        processes = [each for pid in (*server.pids, *server.behind.pids) for each in descendants(pid)]
         mounts = Path(f"/proc/{server.pids[0]}/mountinfo").read_text()
-        assert f"{launch.work}/blocks/files" in mounts
-        assert "ext4" in mounts.split(f"{launch.work}/blocks/files")[1].splitlines()[0]
-        assert str(launch.work) not in Path("/proc/self/mountinfo").read_text()
+        assert (f"{launch.root.parent}/mounted/files" in mounts) == (origin in ("sshfs", "blocks", "everything"))
+        assert (f" {launch.work} " in mounts) == (origin == "everything")
+        # What is moved elsewhere is written there alone.
+        assert not (launch.work / "access.log").exists()
     assert server.has_died
-    assert server.behind is not None
     assert server.behind.has_died
-    assert loop_devices_of(launch.work) == []
+    assert_nothing_remains(processes, launch)
+
+
+def test_files_elsewhere_are_refused_where_they_cannot_be_read(launch: Launch) -> None:
+    for system, origin, said in (("nginx", "s3", "cannot read s3://"), ("sojourn-proxy", "s3", "cannot read s3://")):
+        with pytest.raises(CouldNotRun, match=said):
+            started_elsewhere(launch, origin, system)
+    with pytest.raises(CouldNotRun, match="'nowhere' is no origin"):
+        started_elsewhere(launch, "nowhere")
 
 
 @pytest.mark.slow
-def test_a_remote_block_device_is_gone_after_kill_9(launch: Launch) -> None:
-    started_on_remote_blocks(launch).stop()
+@pytest.mark.parametrize("origin", REMOTE)
+def test_files_elsewhere_are_gone_after_kill_9(launch: Launch, origin: str) -> None:
+    started_elsewhere(launch, origin).stop()
     program = (
         "import sys, time; from pathlib import Path; from sojourn.systems import SYSTEMS, Launch;"
-        "from sojourn.systems.remote_blocks import with_remote_blocks;"
-        "root, work = map(Path, sys.argv[1:]); launch = Launch(root, work, None, 'amped');"
-        "server = with_remote_blocks(launch, '', work, SYSTEMS['sojourn'].start);"
+        "from sojourn.systems.origins import Origin;"
+        "root, work, origin = sys.argv[1:]; launch = Launch(Path(root), Path(work), None, 'amped');"
+        "server = Origin(origin).start(launch, launch.root.parent, SYSTEMS['sojourn'].start);"
         "print(server.pids[0], server.behind.pids[0], flush=True); time.sleep(60)"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", program, str(launch.root), str(launch.work)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, str(launch.root), str(launch.work), origin], stdout=subprocess.PIPE, text=True
     ) as starter:
         assert starter.stdout is not None
-        pids = [int(word) for word in starter.stdout.readline().split()]
-        assert len(pids) == 2
+        processes = [each for word in starter.stdout.readline().split() for each in descendants(int(word))]
+        assert len(processes) > 1
         starter.kill()
+    assert_nothing_remains(processes, launch)
+
+
+def descendants(pid: int) -> list[int]:
+    """A process with its children and theirs."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(each for child in children for each in descendants(int(child)))]
+
+
+def assert_nothing_remains(processes: list[int], launch: Launch) -> None:
     deadline = time.monotonic() + 10
-    while remains := [pid for pid in pids if Path(f"/proc/{pid}").exists()] + loop_devices_of(launch.work):
+    while remains := [pid for pid in processes if Path(f"/proc/{pid}").exists()] + loop_devices_of(launch.root.parent):
         assert time.monotonic() < deadline, remains
         time.sleep(0.05)
+    assert f"{launch.root.parent}/mounted" not in Path("/proc/self/mountinfo").read_text()
 
 
 def loop_devices_of(folder: Path) -> list[str]:

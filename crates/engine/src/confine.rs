@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use sojourn_measure::confinement::{Confinement, Hierarchies, Limits, disk_under, restore, state_folder};
+use sojourn_measure::confinement::{Confinement, DiskLimit, Hierarchies, Limits, disk_under, restore, state_folder};
 use sojourn_measure::site_pages::{self, SitePages};
 
 use crate::serve::options::values::size;
@@ -39,9 +39,12 @@ pub struct ConfinementOptions {
     /// Memory limit of the program and its descendants, including their share of the page cache: 64MiB; needs root
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory_limit: Option<usize>,
-    /// Read rate limit for the disk that holds the site: 20MiB/s; needs root
+    /// Read rate limit for the disk that holds the site: 20MiB/s, 20MB/s; needs root
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "site")]
-    pub disk_read_limit: Option<usize>,
+    pub disk_read_limit: Option<u64>,
+    /// Limit of read operations per second for that disk, like a disk with a head: 100; needs root
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "site")]
+    pub disk_iops_limit: Option<u64>,
     /// CPU limit: 0.25 is a quarter of a processor, 2 is two; needs root
     #[arg(long, value_name = "PROCESSORS", value_parser = processors)]
     pub cpu_limit: Option<f64>,
@@ -61,6 +64,8 @@ pub enum Dropped {
     Site,
     Machine,
 }
+
+const RATE_HINT: &str = "write a rate such as 20MiB/s or 17.7MB/s";
 
 /// Added to a signal's number, as in shells.
 const SIGNALLED: i32 = 128;
@@ -90,7 +95,11 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 
 impl ConfinementOptions {
     pub fn is_limited(&self) -> bool {
-        self.memory_limit.is_some() || self.disk_read_limit.is_some() || self.cpu_limit.is_some()
+        self.memory_limit.is_some() || self.is_disk_limited() || self.cpu_limit.is_some()
+    }
+
+    fn is_disk_limited(&self) -> bool {
+        self.disk_read_limit.is_some() || self.disk_iops_limit.is_some()
     }
 
     /// Drops pages and creates the group; `None` if nothing is limited.
@@ -103,12 +112,13 @@ impl ConfinementOptions {
         }
         let mut limits = Limits {
             memory_bytes: self.memory_limit.map(|bytes| bytes as u64),
-            disk_read: None,
+            disk: None,
             processors: self.cpu_limit,
         };
-        if let (Some(rate), Some(site)) = (self.disk_read_limit, &self.site) {
+        if let Some(site) = self.site.as_ref().filter(|_| self.is_disk_limited()) {
             let disk = disk_under(site).map_err(|reason| anyhow!(reason))?;
-            limits.disk_read = Some((disk, rate as u64));
+            let (bytes_per_second, reads_per_second) = (self.disk_read_limit, self.disk_iops_limit);
+            limits.disk = Some(DiskLimit { disk, bytes_per_second, reads_per_second });
         }
         if !self.is_limited() {
             return Ok(None);
@@ -155,8 +165,37 @@ fn processors(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "write a number of processors such as 0.25".to_owned())
 }
 
-/// Parses `20MiB/s`.
-fn rate(text: &str) -> Result<usize, String> {
-    let bytes = text.strip_suffix("/s").ok_or("write a rate such as 20MiB/s")?;
-    size(bytes)
+/// Parses `20MiB/s`, or `20MB/s` as disks are sold.
+fn rate(text: &str) -> Result<u64, String> {
+    const DECIMAL_UNITS: [(&str, u64); 4] =
+        [("kB", 1_000), ("KB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)];
+    let bytes = text.strip_suffix("/s").ok_or(RATE_HINT)?;
+    let decimal = DECIMAL_UNITS.iter().find_map(|(unit, factor)| Some((bytes.strip_suffix(unit)?, factor)));
+    let Some((number, factor)) = decimal else {
+        return size(bytes).map(|bytes| bytes as u64).map_err(|_| RATE_HINT.to_owned());
+    };
+    // Decimal rates are often fractions: 17.7MB/s.
+    let number = number.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.map(|number| (number * *factor as f64).round() as u64).ok_or_else(|| RATE_HINT.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_have_binary_or_decimal_units() {
+        for (text, expected) in [
+            ("20MiB/s", 20 << 20),
+            ("512B/s", 512),
+            ("20MB/s", 20_000_000),
+            ("17.7MB/s", 17_700_000),
+            ("5kB/s", 5_000),
+        ] {
+            assert_eq!(rate(text), Ok(expected), "{text}");
+        }
+        for text in ["20MiB", "20MB", "-1MB/s", "MB/s", "NaNMB/s", "20Mbit/s", "17.7MiB/s", ""] {
+            assert!(rate(text).unwrap_err().contains("17.7MB/s"), "{text}");
+        }
+    }
 }

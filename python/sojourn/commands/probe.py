@@ -62,6 +62,9 @@ def _probe(
     disk_read_limit: Annotated[
         str | None, FurtherOption(help="Read rate limit of the site's disk: 20MiB/s; needs root.")
     ] = None,
+    disk_iops_limit: Annotated[
+        int | None, FurtherOption(min=1, help="Limit of read operations per second of that disk: 100; needs root.")
+    ] = None,
     cpu_limit: Annotated[
         float | None, typer.Option(help="CPU limit of the command: 0.25 is a quarter of a processor; needs root.")
     ] = None,
@@ -107,6 +110,7 @@ def _probe(
         ("--site", site),
         ("--memory-limit", memory_limit),
         ("--disk-read-limit", disk_read_limit),
+        ("--disk-iops-limit", disk_iops_limit),
         ("--cpu-limit", cpu_limit),
         ("--drop-pages", drop_pages),
         ("--duration", duration),

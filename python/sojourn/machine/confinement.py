@@ -6,6 +6,7 @@ undoes what a killed one left behind. This module only builds the engine's optio
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,13 @@ from typing import Literal
 
 from sojourn import engine
 from sojourn.failure import CouldNotRun
+from sojourn.text import quantity
 
 PROCESSOR_PERIOD_SECONDS = 0.05
 """The period of a CPU quota: a program runs at full speed until its quota is used up, then waits for the next period
 (`crates/measure/src/confinement/hierarchy.rs`).
 """
+_READS = re.compile(r"([1-9][0-9]*) reads/s")
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class Confinement:
     """Memory limit for all its processes together, including their share of the page cache."""
     disk_read_bytes_per_second: int | None = None
     """Read rate limit for the disk that holds the site."""
+    disk_reads_per_second: int | None = None
+    """Limit of read operations for that disk."""
     processors: float | None = None
     """CPU limit: 1 is one processor."""
     drop_pages: Literal["none", "site", "machine"] = "site"
@@ -45,9 +50,28 @@ class Confinement:
             options += ["--memory-limit", f"{self.memory_bytes}B"]
         if self.disk_read_bytes_per_second is not None:
             options += ["--disk-read-limit", f"{self.disk_read_bytes_per_second}B/s"]
+        if self.disk_reads_per_second is not None:
+            options += ["--disk-iops-limit", str(self.disk_reads_per_second)]
         if self.processors is not None:
             options += ["--cpu-limit", f"{self.processors:g}"]
         return options
+
+
+def disk_limits(text: str) -> tuple[int | None, int | None]:
+    """Parses `20MiB/s`, `100 reads/s`, or `20MiB/s and 100 reads/s`: bytes and read operations per second.
+
+    Raises:
+        CouldNotRun: it is neither.
+    """
+    rate, reads = None, None
+    for part in text.split(" and "):
+        if (match := _READS.fullmatch(part.strip())) is not None and reads is None:
+            reads = int(match[1])
+        elif rate is None and match is None:
+            rate = quantity.bytes_per_second(part)
+        else:
+            raise CouldNotRun(f"{text!r} limits the same twice", "write one rate, as in 20MiB/s and 100 reads/s")
+    return rate, reads
 
 
 def processors_unlimited_because() -> str | None:

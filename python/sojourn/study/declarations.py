@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from sojourn.loading.metric import Quantity
+from sojourn.systems.origins import LOCAL
 
 Value = str | int | float
 """A value of a factor."""
@@ -43,8 +44,10 @@ class SystemEntry(_Part):
     architecture: str = "amped"
     options: list[str] = []
     """Additional options of the system; for a model with a solver, additional parameter settings."""
-    blocks: str = NONE
-    """Options of `sojourn link`: the server's files are then on a block device behind that link, which needs root."""
+    origin: str = LOCAL
+    """Where its files are: `local`, or on another machine by `nfs`, `s3`, `http`, `sshfs`, `blocks` or `everything`."""
+    origin_link: str = ""
+    """Options of `sojourn link`, behind which that machine is."""
     solver: str | None = None
     """For a model: the analytic solver's name, or `simulation`."""
     run: list[str] = []
@@ -82,17 +85,21 @@ class Workload(_Part):
     films: Films | None = None
     """Films instead of files, which a streaming server sends to the viewers of `sojourn load rtsp://`."""
     replay: list[str] = []
-    """Options of `sojourn replay`, which requests the documents of the study's log instead."""
+    """Options of `sojourn replay`, which requests the documents of a log instead."""
+    log: str | None = None
+    """The log, if it is not the study's: so that several can be compared."""
     link: str = NONE
     """Options of `sojourn link`: the clients are then behind that link."""
     memory: str = NONE
     """The server's memory limit, including the pages of its files."""
     disk: str = NONE
-    """The rate at which the server may read from the disk that holds its files, such as `20MiB/s`."""
+    """How fast the disk that holds the files may be read: `20MiB/s`, `100 reads/s`, or both, joined by `and`."""
     cpu: str = NONE
     """The server's share of its core: 0.25 is a quarter."""
     cold: bool = False
     """Set to drop the files' pages from memory before each point."""
+    access_log: bool = False
+    """Set to let the server write a line per request."""
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:

@@ -167,6 +167,8 @@ class Study(BaseModel):
         """Returns true if the workload depends on an access log."""
         asked = self.workload or self.program
         words = [word for each in self.systems for word in each.run] if self.program is not None else []
+        if self.workload is not None and self.workload.log is not None:
+            return False
         replays = self.workload is not None and bool(self.workload.replay)
         of_log = asked is not None and asked.files == "log"
         return replays or of_log or any("{log}" in word for word in words)

@@ -25,7 +25,7 @@ from sojourn.loading.probed import probed
 from sojourn.loading.result import LoadResult
 from sojourn.loading.run import Runner, Tool, behind, local, option
 from sojourn.machine import cores
-from sojourn.machine.confinement import Confinement, processors_unlimited_because
+from sojourn.machine.confinement import Confinement, disk_limits, processors_unlimited_because
 from sojourn.probe.companion import SOURCES, Watched
 from sojourn.study.declarations import NONE, SYSTEM, SystemEntry, Workload
 from sojourn.study.document import Study
@@ -38,7 +38,7 @@ from sojourn.study.runner import SystemMissing
 from sojourn.study.sites import LOG, films, films_list, site
 from sojourn.systems import Launch, Running
 from sojourn.systems.command import Command
-from sojourn.systems.remote_blocks import with_remote_blocks
+from sojourn.systems.origins import Origin
 from sojourn.systems.server import EVERYWHERE, LOOPBACK
 from sojourn.systems.waiting_application import PROGRAM as WAITING_APPLICATION
 from sojourn.text import quantity
@@ -93,6 +93,7 @@ class LoadPoints:
                 address=LOOPBACK if link == NONE and self._is_near else EVERYWHERE,
                 options=tuple(filled(each, {**point.settings, **_places(root)}) for each in entry.options),
                 upstream_core=pinned.generator,
+                access_log=self.workload.access_log,
             )
             with self._started(entry, launch, point.settings) as server, cores.keep_off_server_core(pinned):
                 return self._loaded(point, server, root, _Way(link, Path(scratch), self.fleet), pinned)
@@ -103,7 +104,7 @@ class LoadPoints:
         return self.fleet is None or self.fleet.address == LOOPBACK
 
     def _started(self, entry: SystemEntry, launch: Launch, settings: Settings) -> Running:
-        blocks = filled(entry.blocks, settings)
+        origin = Origin(filled(entry.origin, settings), filled(entry.origin_link, settings))
         streaming = self.workload.films is not None
         try:
             system = (
@@ -111,20 +112,22 @@ class LoadPoints:
                 if entry.run
                 else systems.find(entry.system, streaming=streaming)
             )
-            return (
-                system.start(launch) if blocks == NONE else with_remote_blocks(launch, blocks, self.work, system.start)
-            )
+            return origin.start(launch, self.work, system.start)
         except CouldNotRun as error:
             raise SystemMissing(error) from error
 
     def _site(self, settings: Settings) -> Path:
         if self.workload.films is not None:
             return films(self.workload.films, settings, self.work)
-        return site(self.workload.files or LOG, settings, self.work, self.study.log)
+        return site(self.workload.files or LOG, settings, self.work, self._log(settings))
+
+    def _log(self, settings: Settings) -> str:
+        return self.study.log if self.workload.log is None else filled(self.workload.log, settings)
 
     def _confinement(self, root: Path, settings: Settings) -> Confinement | None:
         limits = (self.workload.memory, self.workload.disk, self.workload.cpu)
         memory, disk, cpu = (filled(each, settings) for each in limits)
+        rate, reads = disk_limits(disk) if disk != NONE else (None, None)
         is_slowed = cpu != NONE and self._cpu_unlimited is None
         drops = memory != NONE or disk != NONE or self.workload.cold
         if not drops and not is_slowed:
@@ -132,7 +135,8 @@ class LoadPoints:
         return Confinement(
             root,
             memory_bytes=None if memory == NONE else quantity.size_bytes(memory),
-            disk_read_bytes_per_second=None if disk == NONE else quantity.bytes_per_second(disk),
+            disk_read_bytes_per_second=rate,
+            disk_reads_per_second=reads,
             processors=float(cpu) if is_slowed else None,
             drop_pages="site" if drops else "none",
         )
@@ -196,7 +200,10 @@ class LoadPoints:
         warm_up, duration = f"{self.study.warm_up_seconds:g}s", f"{self.study.duration_seconds:g}s"
         if self.workload.replay:
             options = [filled(each, point.settings) for each in self.workload.replay]
-            trace = str(trace_file(self.study.log, self.work))
+            trace = str(trace_file(self._log(point.settings), self.work))
+            if option(options, "--rate") is not None:
+                step = self.study.warm_up_seconds + self.study.duration_seconds
+                return [trace, url, *options, "--step", f"{step:g}s", "--settle", warm_up]
             return [trace, url, *options, "--duration", duration, "--settle", warm_up]
         asked = ["--mix", str(root / FILELIST)]
         places = {}

@@ -53,7 +53,7 @@ class Apache2(Configured):
     def start(self, launch: Launch) -> Running:
         """See `Configured`; first checks the folder's permissions if the user will change."""
         if os.geteuid() == 0:
-            _require_open_to_others(launch.root.resolve())
+            _require_open_to_others((launch.mount.folder if launch.mount else launch.root).resolve())
         return super().start(launch)
 
 

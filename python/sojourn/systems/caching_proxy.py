@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
+from sojourn.failure import CouldNotRun
 from sojourn.systems.configured import Configured
 from sojourn.systems.ours import Sojourn
 from sojourn.systems.running import Running
@@ -28,6 +29,8 @@ NOT_KEPT = "uncached=no-store"
 @dataclass(frozen=True)
 class CachingProxy(Configured):
     """A proxy with a configuration file; templates may also use `$upstream_host`, `$upstream_port` and the sizes."""
+
+    asks_upstream = True
 
     def start(self, launch: Launch) -> Running:
         # Before an origin is started in vain.
@@ -47,17 +50,17 @@ class CachingProxy(Configured):
 
 
 def with_origin(launch: Launch, start: Callable[[Launch], Running]) -> Running:
-    """Starts a proxy by `start`, with an origin first if it has none, which stops with it."""
+    """Starts a proxy by `start`, with an origin first if it has none, which stops with it.
+
+    Raises:
+        CouldNotRun: its content is elsewhere, and no HTTP server; or something did not start.
+    """
+    if launch.content is not None and launch.upstream is None:
+        raise CouldNotRun(f"a proxy cannot read {launch.content}", "let it ask an HTTP server")
     if launch.upstream is not None:
         return start(launch)
     work = launch.work / "origin"
     work.mkdir(exist_ok=True)
     options = ("--cache-control", KEPT, "--cache-control", NOT_KEPT)
     origin = Sojourn().start(Launch(launch.root, work, launch.upstream_core, ORIGIN_ARCHITECTURE, options=options))
-    try:
-        proxy = start(replace(launch, upstream=origin.url))
-    except BaseException:
-        origin.stop()
-        raise
-    proxy.behind = origin
-    return proxy
+    return origin.before(lambda: start(replace(launch, upstream=origin.url)))

@@ -58,6 +58,8 @@ class Configured:
 
     has_architectures = False
     builds_site = True
+    asks_upstream = False
+    """True for a proxy, which reads no files."""
 
     def start(self, launch: Launch) -> Running:
         """Starts it in the foreground as a child process, whose workers die with it."""
@@ -78,6 +80,8 @@ class Configured:
             raise CouldNotRun(f"{self.name} listens only on the loopback here", "behind a link, study sojourn itself")
         if launch.access_log and not self.access_log_on:
             raise CouldNotRun(f"{self.name} writes no access log here", "measure it without")
+        if launch.content is not None and not self.asks_upstream:
+            raise CouldNotRun(f"{self.name} cannot read {launch.content}", "give it a mounted file system, or a proxy")
         if launch.options:
             raise CouldNotRun(f"{self.name} takes no options here", "it is configured by its file only")
         if launch.certificate is not None and not self.secure:

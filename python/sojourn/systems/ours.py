@@ -11,6 +11,11 @@ from sojourn.systems.running import Running, start_process, wait_until
 from sojourn.systems.server import Launch
 
 HELPERS = 4
+BODY_CACHE = "--body-cache"
+BODY_CACHE_PART = 2
+"""The part of its memory that a server without files of its own has for bodies, where others have the page cache."""
+ONE_CACHE = ("amped", "sped", "mt")
+"""The architectures with a cache for all connections."""
 _LISTENING = re.compile(r"^listening on (\S+)$", re.MULTILINE)
 _LISTENING_BY_TLS = re.compile(r"^listening on (\S+) \(TLS\)$", re.MULTILINE)
 _METRICS = re.compile(r"^metrics on (\S+)$", re.MULTILINE)
@@ -28,7 +33,10 @@ class Sojourn:
         """Starts it on a free port."""
         # Configured like the peers, where they have helpers.
         helpers = launch.helpers or HELPERS
-        words = ["serve", str(launch.root), "--helpers", str(helpers), *of_architecture(launch)]
+        words = ["serve", launch.content or str(launch.root), "--helpers", str(helpers), *of_architecture(launch)]
+        memory = launch.confinement and launch.confinement.memory_bytes
+        if launch.content is not None and memory and launch.architecture in ONE_CACHE:
+            words += [BODY_CACHE, f"{memory // BODY_CACHE_PART}B"]
         running = start_engine(launch, words, launch.work / "sojourn-serve.log")
         running.helpers = helpers if launch.architecture == "amped" else None
         return running

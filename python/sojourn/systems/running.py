@@ -54,6 +54,16 @@ class Running:
         """Returns true if the process we started has ended."""
         return self.process is not None and self.process.poll() is not None
 
+    def before(self, start: Callable[[], Running]) -> Running:
+        """Starts a server that depends on this one, which then stops with it; if it does not start, this one stops."""
+        try:
+            server = start()
+        except BaseException:
+            self.stop()
+            raise
+        server.behind, self.behind = self, server.behind
+        return server
+
     def stop(self) -> None:
         """Asks it to stop, then kills it."""
         try:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sojourn.machine import cores
 from sojourn.machine.confinement import Confinement
-from sojourn.systems.attached_blocks import AttachedBlocks
+from sojourn.systems.mounts import Mount
 from sojourn.systems.running import Running
 
 LOOPBACK = "127.0.0.1"
@@ -40,8 +40,12 @@ class Launch:
 
     confinement: Confinement | None = None
     """Limits on memory, disk and CPU below the machine's."""
-    blocks: AttachedBlocks | None = None
-    """The remote block device that holds `root`, if it is not on a disk of this machine."""
+    mount: Mount | None = None
+    """The remote file system that holds `root`, if it is not on a disk of this machine."""
+    content: str | None = None
+    """The URL of the files, for a server that reads them by itself from elsewhere; otherwise they are in `root`."""
+    environment: tuple[str, ...] = ()
+    """Variables of the server's environment: `NAME=VALUE`."""
     address: str = LOOPBACK
     """The address to listen on: clients behind a network link cannot reach the loopback."""
     options: tuple[str, ...] = ()
@@ -56,8 +60,9 @@ class Launch:
     """With a certificate the server speaks TLS, with HTTP/1.1 and HTTP/2; without, HTTP/1.1 in clear text."""
 
     def command(self, command: list[str]) -> list[str]:
-        """Wraps `command` with its core, its confinement and its remote block device."""
-        here = self.blocks.command(command) if self.blocks else command
+        """Wraps `command` with its core, its confinement, its remote file system and its environment."""
+        here = ["env", *self.environment, *command] if self.environment else command
+        here = self.mount.command(here) if self.mount else here
         return cores.pinned_command(self.core, self.confinement.command(here) if self.confinement else here)
 
     def with_architecture(self, name: str) -> Launch:

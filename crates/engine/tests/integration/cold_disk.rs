@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::engine::{Client, ENGINE, Server};
-use sojourn_measure::confinement::{Confinement, Hierarchies, Limits, disk_under};
+use sojourn_measure::confinement::{Confinement, DiskLimit, Hierarchies, Limits, disk_under};
 use sojourn_server::{ALL, Counter};
 use sojourn_testing::drop_pages;
 
@@ -86,10 +86,11 @@ fn ask_hot(client: &mut Client) -> Duration {
 fn try_out(name: &str, architecture: &str, flags: &[&str]) -> Result<Seen, String> {
     let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     write_site(root.path());
-    let disk_read = Some((disk_under(root.path())?, DISK_BYTES_PER_SECOND));
+    let (disk, bytes_per_second) = (disk_under(root.path())?, Some(DISK_BYTES_PER_SECOND));
+    let disk = Some(DiskLimit { disk, bytes_per_second, reads_per_second: None });
     let state = tempfile::tempdir().unwrap();
     let group = format!("sojourn-test-{}-{}", std::process::id(), name.replace(' ', "-"));
-    let limits = Limits { disk_read, ..Limits::default() };
+    let limits = Limits { disk, ..Limits::default() };
     let slow = Confinement::new(&Hierarchies::here(), state.path(), &group, &limits)?;
     let mut command = Command::new(ENGINE);
     slow.enclose(&mut command)?;

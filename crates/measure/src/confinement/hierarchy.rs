@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::DiskLimit;
+
 /// Prefix of the groups created here.
 pub const PREFIX: &str = "sojourn-";
 
@@ -77,13 +79,16 @@ impl GroupParent {
         }
     }
 
-    /// The file and value that limit a group's read rate from a disk.
-    pub fn disk_rule(&self, disk: &str, bytes_per_second: u64) -> (&'static str, String) {
-        if self.is_unified {
-            ("io.max", format!("{disk} rbps={bytes_per_second}"))
+    /// The files and values that limit how fast a group reads from a disk.
+    pub fn disk_rules(&self, limit: &DiskLimit) -> Vec<(&'static str, String)> {
+        let files = if self.is_unified {
+            [("io.max", " rbps="), ("io.max", " riops=")]
         } else {
-            ("blkio.throttle.read_bps_device", format!("{disk} {bytes_per_second}"))
-        }
+            [("blkio.throttle.read_bps_device", " "), ("blkio.throttle.read_iops_device", " ")]
+        };
+        let rates = [limit.bytes_per_second, limit.reads_per_second];
+        let rules = files.into_iter().zip(rates).filter_map(|((file, key), rate)| Some((file, key, rate?)));
+        rules.map(|(file, key, rate)| (file, format!("{}{key}{rate}", limit.disk))).collect()
     }
 
     /// The files and values that limit a group's CPU time; 1 is one processor.

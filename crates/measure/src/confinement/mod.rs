@@ -37,10 +37,19 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub struct Limits {
     /// Memory, including the group's share of the page cache.
     pub memory_bytes: Option<u64>,
-    /// The disk as `MAJOR:MINOR`, and its read rate in bytes per second.
-    pub disk_read: Option<(String, u64)>,
+    pub disk: Option<DiskLimit>,
     /// CPU time per second: 0.25 is a quarter of one processor.
     pub processors: Option<f64>,
+}
+
+/// How fast a disk may be read; the slower of both limits holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskLimit {
+    /// `MAJOR:MINOR`
+    pub disk: String,
+    pub bytes_per_second: Option<u64>,
+    /// Read requests as the disk gets them, which hold up to half a megabyte where files are read ahead.
+    pub reads_per_second: Option<u64>,
 }
 
 /// A limited group. Dropping it moves its processes out and removes it.
@@ -75,10 +84,10 @@ impl Confinement {
             let place = hierarchies.place("memory")?;
             wanted.extend(place.memory_rules(bytes).map(|(file, rule)| (place.clone(), file, rule)));
         }
-        if let Some((disk, bytes_per_second)) = &limits.disk_read {
+        if let Some(limit) = &limits.disk {
             let place = hierarchies.place(hierarchies.disk_controller())?;
-            let (file, rule) = place.disk_rule(disk, *bytes_per_second);
-            wanted.push((place, file, rule));
+            let rules = place.disk_rules(limit);
+            wanted.extend(rules.into_iter().map(|(file, rule)| (place.clone(), file, rule)));
         }
         if let Some(processors) = limits.processors {
             let place = hierarchies.place("cpu")?;

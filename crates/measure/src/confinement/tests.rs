@@ -22,8 +22,12 @@ fn version_2() -> tempfile::TempDir {
 }
 
 fn limits() -> Limits {
-    let disk_read = Some(("254:0".to_owned(), 2 << 20));
-    Limits { memory_bytes: Some(64 << 20), disk_read, processors: Some(0.25) }
+    Limits { memory_bytes: Some(64 << 20), disk: Some(disk_limit()), processors: Some(0.25) }
+}
+
+fn disk_limit() -> DiskLimit {
+    let (bytes_per_second, reads_per_second) = (Some(2 << 20), Some(100));
+    DiskLimit { disk: "254:0".to_owned(), bytes_per_second, reads_per_second }
 }
 
 /// The rules for a group in `mount`; only the real file system creates their files with the group.
@@ -32,7 +36,7 @@ fn rules(mount: &Path) -> Vec<(PathBuf, String)> {
     let memory = hierarchies.place("memory").unwrap();
     let disk = hierarchies.place(hierarchies.disk_controller()).unwrap();
     let mut rules: Vec<_> = memory.memory_rules(64 << 20).into();
-    rules.push(disk.disk_rule("254:0", 2 << 20));
+    rules.extend(disk.disk_rules(&disk_limit()));
     let processor = hierarchies.place("cpu").unwrap();
     rules.extend(processor.processor_rules(0.25).unwrap());
     let parent = |file: &str| match file.split('.').next() {
@@ -54,6 +58,7 @@ fn each_version_is_told_in_its_own_words() {
             (at("memory/memory.limit_in_bytes"), memory.clone()),
             (at("memory/memory.memsw.limit_in_bytes"), memory.clone()),
             (at("blkio/blkio.throttle.read_bps_device"), "254:0 2097152".to_owned()),
+            (at("blkio/blkio.throttle.read_iops_device"), "254:0 100".to_owned()),
             (at("cpu/cpu.cfs_period_us"), "50000".to_owned()),
             (at("cpu/cpu.cfs_quota_us"), "12500".to_owned()),
         ]
@@ -66,6 +71,7 @@ fn each_version_is_told_in_its_own_words() {
             (at("memory.max"), memory),
             (at("memory.swap.max"), "0".to_owned()),
             (at("io.max"), "254:0 rbps=2097152".to_owned()),
+            (at("io.max"), "254:0 riops=100".to_owned()),
             (at("cpu.max"), "12500 50000".to_owned()),
         ]
     );
