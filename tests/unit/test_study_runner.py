@@ -213,7 +213,7 @@ def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
         (('{ name = "slow" }', '{ name = "fast" }'), "distinct names"),
         (('{ name = "slow" }', '{ name = "slow", solver = "open" }'), "others none"),
         (("\nfactors", '\nmodel = { system = "public-site" }\nfactors'), "others none"),
-        (("\nfactors", "\nprogram = { metrics = {} }\nfactors"), "one of workload, model, program"),
+        (("\nfactors", "\nprogram = { metrics = {} }\nfactors"), "a workload beside a program needs systems"),
         (("\nfactors", "\nlisted = [{ a = 1 }, { b = 1 }]\nfactors"), "the same factors"),
         (("\nfactors", "\nlisted = [{ size = 1 }]\nfactors"), "the factor size is there already"),
         (('load = ["--clients", "2"]', 'replay = ["--scale", "2"]'), "or `replay`"),

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from sojourn.planning.web99.file_set import FileSet, access_kilobytes, connections_of
-from sojourn.planning.web99.placement import Disk, Ranking, largest_connections
+from sojourn.planning.web99.placement import (
+    Disk,
+    Ranking,
+    largest_connections,
+    largest_connections_cached,
+    page_cache,
+)
 from sojourn.planning.web99.sizing import size
 
 GIB = 2**30
@@ -98,3 +104,41 @@ def test_the_smallest_ram_is_just_enough() -> None:
 def test_without_a_usable_disk_everything_is_in_ram() -> None:
     ranking = Ranking(FileSet(100), Disk("hardly", 1.0), CONNECTION)
     assert ranking.within(ranking.smallest_ram_bytes()).files_on_disk == 0
+
+
+def test_a_page_cache_leaves_to_the_disk_what_a_simulated_one_does() -> None:
+    ram, disk, file_set = 40 << 20, Disk("local", 2e6), FileSet(60)
+    sizes, probabilities = file_set.files()
+    found = page_cache(file_set, ram, disk, CONNECTION)
+    generator = np.random.default_rng(1)
+    warm_up, measured = 20_000, 40_000
+    asked = generator.choice(len(sizes), warm_up + measured, p=probabilities / probabilities.sum())
+    pages = np.ceil(sizes / 4096) * 4096
+    cached: dict[int, None] = {}
+    room, read, sent = float(ram), 0.0, 0.0
+    for place, file in enumerate(asked.tolist()):
+        counts = place >= warm_up
+        sent += sizes[file] if counts else 0.0
+        if file in cached:
+            del cached[file]
+        else:
+            read += sizes[file] if counts else 0.0
+            room -= pages[file]
+            while room < 0:
+                oldest = next(iter(cached))
+                del cached[oldest]
+                room += pages[oldest]
+        cached[file] = None
+    assert found.disk_byte_fraction == pytest.approx(read / sent, rel=0.05)
+    assert found.disk_bytes_per_second == pytest.approx(60 * CONNECTION * found.disk_byte_fraction)
+    assert found.disk_utilisation == pytest.approx(found.disk_bytes_per_second / 2e6)
+
+
+def test_a_page_cache_carries_less_than_the_optimal_placement_and_more_than_ram_alone() -> None:
+    ram, disk = 400 << 20, Disk("local", 5e6)
+    cached = largest_connections_cached(ram, disk, CONNECTION, 1024)
+    assert connections_of(ram) < cached < largest_connections(ram, disk, CONNECTION, 1024)
+    before, after = (page_cache(FileSet(each), ram, disk, CONNECTION).disk_utilisation for each in (cached, cached + 1))
+    assert before <= 1 < after
+    whole = page_cache(FileSet(50), 2 * FileSet(50).size_bytes, disk, CONNECTION)
+    assert whole.disk_utilisation == whole.disk_access_fraction == 0

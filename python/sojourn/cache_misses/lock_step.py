@@ -1,4 +1,4 @@
-"""One client with one connection sends one request at a time, so that the server never has a choice of order.
+"""One client sends one request at a time, on one connection or on a new one each time, so that the server never has a choice of order.
 
 It starts and ends when the server is idle, so that no two events happen at once whose order could differ in another
 run.
@@ -10,8 +10,10 @@ import http.client
 import random
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 from sojourn.cache_misses.counts import Counts
@@ -63,6 +65,8 @@ class Requests:
     requests: int = 500
     """The number of requests in the shorter runs; the longer runs make twice as many."""
     seed: int = 1
+    connection: Literal["keep-alive", "close"] = "keep-alive"
+    """One connection for all requests, or one each."""
 
     unit = "request"
     steps = False
@@ -73,24 +77,25 @@ class Requests:
         return self.requests
 
     def as_json(self) -> dict[str, object]:
-        return {"requests": self.requests, "seed": self.seed}
+        return {"requests": self.requests, "seed": self.seed, "connection": self.connection}
 
     def ask(self, url: str, program: Program, factor: int) -> Counts:
         """Makes `factor` times the requests, each after the response to the previous one."""
         parts = urlsplit(url)
         connection = _connected(http.client.HTTPConnection(parts.netloc, timeout=ANSWER_LIMIT_SECONDS), program)
-        with connection.sock:
+        with closing(connection):
             wait_until_quiet(program)
             for path in self.mix.draw(factor * self.requests, self.seed):
-                _ask(connection, parts.path.rstrip("/"), path, program)
+                _ask(connection, parts.path.rstrip("/"), path, self.connection, program)
         # Including the end of the connection.
         wait_until_quiet(program)
         return {}
 
 
-def _ask(connection: http.client.HTTPConnection, below: str, path: str, program: Program) -> None:
+def _ask(connection: http.client.HTTPConnection, below: str, path: str, lasting: str, program: Program) -> None:
     try:
-        connection.request("GET", below + path)
+        # After a response that closes the connection, this opens another.
+        connection.request("GET", below + path, headers={"Connection": lasting})
         response = connection.getresponse()
         response.read()
     except (OSError, http.client.HTTPException) as error:

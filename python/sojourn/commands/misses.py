@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.table import Table
@@ -36,6 +36,10 @@ def _misses(
     mix: Annotated[Path | None, typer.Option(help="Pick at random from a file list: lines of `/path weight`.")] = None,
     requests: Annotated[
         int | None, typer.Option(min=1, max=1_000_000, help=f"N: runs make N and 2N requests [default: {_REQUESTS}].")
+    ] = None,
+    connection: Annotated[
+        Literal["keep-alive", "close"] | None,
+        typer.Option(help="One connection for all requests, or one each [default: keep-alive]."),
     ] = None,
     media: Annotated[
         Path | None, typer.Option(help="A list of films, a path per line, assigned to the viewers in turn.")
@@ -69,9 +73,10 @@ def _misses(
     """
     if url.startswith("http://"):
         _refuse(url, {"--media": media, "--clients": clients, "--seconds": seconds})
-        asked: Asked = Requests(_mix(path, mix), requests or _REQUESTS, seed)
+        asked: Asked = Requests(_mix(path, mix), requests or _REQUESTS, seed, connection or "keep-alive")
     elif url.startswith("rtsp://"):
-        _refuse(url, {"--mix": mix, "--requests": requests, "--free-running": free_running or None})
+        only_http = {"--mix": mix, "--requests": requests, "--connection": connection}
+        _refuse(url, {**only_http, "--free-running": free_running or None})
         asked = Viewers(_films(path, media), clients or _CLIENTS, _SECONDS if seconds is None else seconds)
     else:
         raise CouldNotRun(f"{url!r} is not a server's address", "give http://HOST:PORT or rtsp://HOST:PORT")

@@ -38,7 +38,7 @@ def _web99(
     kilobyte: Annotated[Literal["1024", "1000"], typer.Option(help="Bytes in a kilobyte of the file set.")] = "1024",
     output_format: FormatOption = Format.text,
 ) -> None:
-    """Size RAM, disk and network for a SPECweb99-like file set, with the optimal placement of its files.
+    """Size RAM, disk and network for a SPECweb99-like file set: files placed optimally, and by a page cache.
 
     The file set grows with the number of connections, so RAM holds the files of a limited number; a disk that serves
     the least popular bytes raises it. The default rates were measured by section 5 of the study of diskless servers

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from sojourn import _native
+from sojourn.engine.results import Rated
 from sojourn.failure import CouldNotRun
 from sojourn.loading import named
 from sojourn.loading.metric import Figure, Metric, known
@@ -111,6 +112,17 @@ def _error_rate(run: LoadResult) -> float:
     return missed / asked if asked else math.nan
 
 
+def _rated(figure: Callable[[Rated], float]) -> Callable[[LoadResult], float]:
+    """A figure of the clients with a target rate, over the last step; NaN if there are none."""
+
+    def of_run(run: LoadResult) -> float:
+        steps = run.record.steps if isinstance(run.record, RequestsRecord) else []
+        rated = steps[-1].rated if steps else None
+        return math.nan if rated is None else figure(rated)
+
+    return of_run
+
+
 def _mean_of_class(run: LoadResult, place: int) -> float:
     sizes = run.record.by_size if isinstance(run.record, RequestsRecord) else ()
     answered = [each for each in sizes if each.requests]
@@ -172,6 +184,20 @@ _SCALARS = (
     ),
     Metric("errors", "requests that failed", "count", "lower", lambda run: float(run.errors)),
     Metric("error_rate", "share of requests that failed or were not answered", "fraction", "lower", _error_rate),
+    Metric(
+        "conforming_clients",
+        "clients with a target rate that received four fifths of it or more",
+        "count",
+        "higher",
+        _rated(lambda rated: float(rated.conforming)),
+    ),
+    Metric(
+        "conforming_share",
+        "the same as a share of the clients with a target rate",
+        "fraction",
+        "higher",
+        _rated(lambda rated: rated.conforming / rated.clients if rated.clients else math.nan),
+    ),
     Metric(
         "smallest.mean",
         "mean response time of the smallest size class, of those with responses",

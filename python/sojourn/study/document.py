@@ -2,8 +2,8 @@
 
 Factors are crossed with each other and with the systems; rows of `listed` set several factors at once. Each point is
 one of `[workload]` (a server is loaded), `[model]` (a system file is solved) or `[program]` (a program runs and prints
-figures). A workload may have a model beside it: systems with a solver belong to the model, so that predictions are
-compared with measurements.
+figures). A workload may have a model or a program beside it: systems with a solver belong to the model, those with a
+command to the program, so that predictions are compared with measurements.
 """
 
 from __future__ import annotations
@@ -124,19 +124,21 @@ class Study(BaseModel):
 
     def _one_kind(self) -> None:
         kinds = self._kinds
-        if len(kinds) != 1 and kinds != ["workload", "model"]:
-            raise ValueError(f"a study has one of {', '.join(_KINDS)}, or a workload and the model of it")
+        if len(kinds) != 1 and kinds not in (["workload", "model"], ["workload", "program"]):
+            raise ValueError(f"a study has one of {', '.join(_KINDS)}, or a workload and the model or the program of it")
         solved = [each.name for each in self.systems if each.solver is not None]
         others = [each.name for each in self.systems if each.solver is None]
         if (self.model is None) != (not solved):
             raise ValueError("a study with a model has systems with a solver, others none")
         if kinds == ["model"] and others:
             raise ValueError(f"the system {others[0]} of a study with a model has no solver")
-        if len(kinds) > 1 and not others:
+        if self.model is not None and self.workload is not None and not others:
             raise ValueError("a workload needs a system that is loaded: one without a solver")
-        for each in self.systems:
-            if self.program is not None and not each.run:
-                raise ValueError(f"the system {each.name} has no command: give it `run`")
+        commands = [bool(each.run) for each in self.systems]
+        if kinds == ["program"] and not all(commands):
+            raise ValueError(f"the system {self.systems[commands.index(False)].name} has no command: give it `run`")
+        if kinds == ["workload", "program"] and len(set(commands)) < 2:
+            raise ValueError("a workload beside a program needs systems with a command, `run`, and without one")
 
     def _known(self) -> dict[str, list[Value]]:
         """The factors with their values, by name."""
@@ -210,6 +212,10 @@ class Study(BaseModel):
     def system(self, name: object) -> SystemEntry:
         """Looks a system up by name."""
         return next(each for each in self.systems if each.name == name)
+
+    def is_program(self, system: SystemEntry) -> bool:
+        """Returns true if the system is a program that prints figures, not a server."""
+        return self.program is not None and bool(system.run)
 
     def shortened(self) -> Study:
         """The study of `--quick`."""

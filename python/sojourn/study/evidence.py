@@ -39,7 +39,7 @@ def evidence(study: Study, check: Check) -> Evidence:
 def _of_points(study: Study, system: SystemEntry) -> Evidence:
     if system.solver is not None:
         return "simulated" if system.solver == SIMULATION else "identity of the model"
-    if study.program is None:
+    if study.program is None or not study.is_program(system):
         return "measured"
     if study.program.evidence is not None:
         return study.program.evidence

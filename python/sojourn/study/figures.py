@@ -75,12 +75,12 @@ OF_MODELS: tuple[tuple[str, Quantity, str, str], ...] = (
 def find(name: str, model: Model | None, program: Program | None, *, is_loaded: bool = False) -> Figure:
     """Finds the metric of a study with this model or these programs; without either, of one that loads servers.
 
-    For a study with a model and a loaded server, both kinds of metrics are available.
+    For a study with a loaded server and a model or programs beside it, both kinds of metrics are available.
 
     Raises:
         CouldNotRun: no such metric; the hint lists them.
     """
-    if program is not None:
+    if program is not None and (name in program.metrics or not is_loaded):
         if name not in program.metrics:
             raise CouldNotRun(f"{name!r} is not a metric", f"declared are {', '.join(program.metrics)}")
         return Figure(name, program.metrics[name].quantity, name.replace("_", " "))

@@ -37,17 +37,22 @@ def measure(
     Raises:
         CouldNotRun: its system file is missing, or differs from the one of the folder's points.
     """
+    calculated: Measure | None = None
     if study.program is not None:
-        return ProgramPoints(study, work)
-    if study.model is None:
-        return LoadPoints(study, work, fleet, progress)
-    source = catalogue.system_file(study.model.system, file)
-    solved = ModelPoints(study, folder.hold("system.toml", source))
+        calculated = ProgramPoints(study, work)
+    elif study.model is not None:
+        source = catalogue.system_file(study.model.system, file)
+        calculated = ModelPoints(study, folder.hold("system.toml", source))
     if study.workload is None:
-        return solved
+        assert calculated is not None, "a study has a kind"
+        return calculated
     loaded = LoadPoints(study, work, fleet, progress)
+    if calculated is None:
+        return loaded
+    beside = calculated
 
     def either(point: Point) -> Record:
-        return loaded(point) if study.system(point.settings[SYSTEM]).solver is None else solved(point)
+        system = study.system(point.settings[SYSTEM])
+        return loaded(point) if system.solver is None and not study.is_program(system) else beside(point)
 
     return either

@@ -72,8 +72,9 @@ class LoadPoints:
 
     @cached_property
     def _metrics(self) -> list[str]:
-        """The metrics of loads; other metrics belong to the model."""
-        return [name for name in self.study.metrics() if is_of_loads(name)]
+        """The metrics of loads; other metrics belong to the model or to the program."""
+        declared = self.study.program.metrics if self.study.program is not None else {}
+        return [name for name in self.study.metrics() if name not in declared and is_of_loads(name)]
 
     def __call__(self, point: Point) -> Record:
         """See `runner.Measure`."""

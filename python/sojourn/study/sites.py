@@ -25,6 +25,7 @@ LOG_NORMAL_SIGMA = 1.573
 CLASS3_BYTES = tuple(int(size * 1024) for size in SIZES_KILOBYTES[LARGEST_CLASS])
 """The nine sizes of SPECweb99's largest class."""
 _NAMED = re.compile(r"(webstone|log-normal)(?: at (\S+))?")
+_WEB99 = re.compile(r"web99 for (\d+) connections?")
 _EACH_ONCE = re.compile(r"(\d+) files? of (class 3|\S+)")
 
 
@@ -73,10 +74,12 @@ def _named(text: str) -> FileSet:
         sizes = [kinds[place % len(kinds)] for place in range(int(counted[1]))]
         # A proxy under test does not cache files with this name: each is fetched.
         return FileSet("each", [File(f"/{place:04d}.uncached", size, "each", 1) for place, size in enumerate(sizes)])
+    if (connections := _WEB99.fullmatch(text)) is not None:
+        return fileset.web99(int(connections[1]))
     match = _NAMED.fullmatch(text)
     if match is None:
-        known = "webstone, webstone at 9.5kB, log-normal at 9.5kB, 99 files of 50kB, 99 files of class 3, or log"
-        raise CouldNotRun(f"{text!r} is not a file set", f"write {known}")
+        sets = "webstone, webstone at 9.5kB, log-normal at 9.5kB, 99 files of 50kB, 99 files of class 3"
+        raise CouldNotRun(f"{text!r} is not a file set", f"write {sets}, web99 for 99 connections, or log")
     mean = None if match[2] is None else quantity.size_bytes(match[2])
     if match[1] == "webstone":
         return fileset.webstone() if mean is None else fileset.with_mean(fileset.webstone(), mean)

@@ -1,6 +1,7 @@
 """Sizes RAM, disks and network: connections for given resources, or resources for given connections.
 
-Two schemes: the report's (classes 0 to 2 in RAM, all of class 3 on disk) and the optimal placement of single files.
+Three schemes: the report's (classes 0 to 2 in RAM, all of class 3 on disk), the optimal placement of single files, and a
+page cache, which is what servers have.
 """
 
 from __future__ import annotations
@@ -10,7 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sojourn.planning.web99.file_set import FileSet, access_kilobytes, connections_of
-from sojourn.planning.web99.placement import Disk, Placement, Ranking, largest_connections
+from sojourn.planning.web99.placement import (
+    Disk,
+    PageCache,
+    Placement,
+    Ranking,
+    largest_connections,
+    largest_connections_cached,
+    page_cache,
+)
 
 NIC_BITS_PER_SECOND = 0.8e9
 """The measured throughput of a commodity gigabit card (section 5.2)."""
@@ -26,6 +35,11 @@ CORRECTIONS = (
     "connections need 12.0 GiB, not 4.",
     "The mean access is 14.3668 kilobytes; 14.2668 is a typing error.",
 )
+PAGE_CACHE = (
+    "A page cache keeps what was used last, so it carries fewer connections than the optimal placement. Where the disk is "
+    "nearly always busy, connections fall below their rate before that (the study diskless/web99 measures it)."
+)
+"""What the schemes mean for a server."""
 """Differences from the report, for readers who compare."""
 
 
@@ -43,8 +57,12 @@ class DiskAnswer:
     optimal_connections: int | None
     """The optimum for the given RAM."""
     optimal_placement: Placement | None
+    cached_connections: int | None
+    """The connections that the disk carries if the given RAM is a page cache."""
+    page_cache: PageCache | None
+    """The use of the disk then, with the given connections or else with as many as it carries."""
     ram_needed_bytes: float | None
-    """The RAM needed for the given connections."""
+    """The RAM needed for the given connections, optimally placed."""
     placement: Placement | None
 
 
@@ -111,6 +129,8 @@ def _disk(disk: Disk, ram_bytes: float | None, connections: int | None, rate: fl
     optimum = None if ram_bytes is None else largest_connections(ram_bytes, disk, rate, kilobyte)
     ranking = None if connections is None else Ranking(FileSet(connections, kilobyte), disk, rate)
     needed = ranking.smallest_ram_bytes() if ranking else None
+    cached = None if ram_bytes is None else largest_connections_cached(ram_bytes, disk, rate, kilobyte)
+    seen = connections or cached
     return DiskAnswer(
         name=disk.name,
         megabytes_per_second=disk.bytes_per_second / 1e6,
@@ -122,6 +142,8 @@ def _disk(disk: Disk, ram_bytes: float | None, connections: int | None, rate: fl
         optimal_placement=None
         if optimum is None or ram_bytes is None or optimum == 0
         else Ranking(FileSet(optimum, kilobyte), disk, rate).within(ram_bytes),
+        cached_connections=cached,
+        page_cache=None if ram_bytes is None or not seen else page_cache(FileSet(seen, kilobyte), ram_bytes, disk, rate),
         ram_needed_bytes=needed,
         placement=None if ranking is None or needed is None else ranking.within(needed),
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from sojourn.planning.web99.sizing import Sizing
+from sojourn.planning.web99.sizing import PAGE_CACHE, Sizing
 from sojourn.report.terminal import print_pairs, table
 from sojourn.text import format
 
 
 def print_sizing(sizing: Sizing, console: Console) -> None:
-    """Prints RAM alone, then each disk with both schemes, then differences from the study."""
+    """Prints RAM alone, then each disk with the schemes, then differences from the study."""
     rows = [("a connection", f"{format.bandwidth(sizing.connection_bits_per_second)} sustained")]
     if sizing.ram_bytes is not None:
         alone = format.count(sizing.ram_alone_connections)
@@ -29,6 +29,8 @@ def print_sizing(sizing: Sizing, console: Console) -> None:
         _print_disks(sizing, console)
     if sizing.remote_loss_fraction is not None:
         console.print(f"the slower disk carries {format.percent(sizing.remote_loss_fraction)} fewer connections")
+    if sizing.ram_bytes is not None and sizing.disks:
+        console.print(Text(f"note: {PAGE_CACHE}", style="dim"))
     for correction in sizing.corrections:
         console.print(Text(f"note: {correction}", style="dim"))
 
@@ -52,6 +54,16 @@ def _print_disks(sizing: Sizing, console: Console) -> None:
         shown.add_row(
             "    bytes from disk", *(format.percent(each.disk_byte_fraction if each else None) for each in best)
         )
+    if sizing.ram_bytes is not None:
+        ram = format.size(sizing.ram_bytes)
+        shown.add_row(f"page cache of {ram}: connections", *(format.count(disk.cached_connections) for disk in disks))
+        used = [disk.page_cache for disk in disks]
+        with_connections = "" if sizing.connections is None else f" of {sizing.connections:,}"
+        shown.add_row(
+            f"    disk utilisation{with_connections}",
+            *(format.percent(each.disk_utilisation if each else None) for each in used),
+        )
+        shown.add_row("    bytes from disk", *(format.percent(each.disk_byte_fraction if each else None) for each in used))
     if sizing.connections is not None:
         placed = [disk.placement for disk in disks]
         shown.add_row(
