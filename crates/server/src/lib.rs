@@ -29,6 +29,7 @@ mod stop;
 pub mod tls;
 mod watermark;
 
+pub use access_log::pipe::LinePipe;
 pub use access_log::{AccessLog, CLOSING_MAX, FormatError, LogFormat, NICKNAMES, append_escaped};
 pub use architecture::{ALL, Architecture, CacheScope};
 pub use clients::Clients;

@@ -33,7 +33,7 @@ const KINDS: &str = "a value is a string, a number, true or false for a flag, or
 
 /// Options about the command line itself.
 const NOT_IN_FILES: &[&str] =
-    &["config", "stdio", "stdio-tls", "counters", "tickets", "print-config", "help", "help-all"];
+    &["config", "stdio", "stdio-tls", "counters", "tickets", "log-pipe", "print-config", "help", "help-all"];
 
 /// `words` with what their `--config FILE` adds; unchanged without one.
 ///

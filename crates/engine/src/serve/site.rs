@@ -63,7 +63,10 @@ impl Options {
         );
         site.residency = self.residency_test()?;
         site.residency_trust = self.organisation.residency_trust;
-        site.log = self.log.open(&site.scoreboard)?;
+        site.log = match self.log_pipe.filter(|_| self.log.access_log.is_some()) {
+            Some(pipe) => Some(self.log.through(pipe)?),
+            None => self.log.open(&site.scoreboard)?,
+        };
         Ok(site)
     }
 

@@ -4,15 +4,17 @@
 use crate::engine;
 use std::collections::HashSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::Read;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::engine::{DEADLINE, ENGINE, Server, over_all};
+use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::{Signal, kill_process};
-use sojourn_server::{ALL, Counter};
+use sojourn_server::{ALL, CLOSING_MAX, Counter};
 use sojourn_testing::fixture;
 
 /// Sends numbered requests from two clients, one of which keeps its connection; returns how many were answered.
@@ -92,6 +94,40 @@ fn a_full_disk_loses_lines_and_no_requests() {
         let answered = under_load(&server, || std::thread::sleep(Duration::from_millis(300)));
         server.wait_until(Counter::ConnectionsOpen, 0);
         assert_eq!(server.stop().value(Counter::LogLinesDropped), answered);
+    });
+}
+
+/// A FIFO takes 64 KiB; then writing to it waits, as for a file server that does not answer. The other architectures write
+/// from a thread, which the server's own tests hold up.
+#[test]
+fn a_log_that_hangs_loses_lines_and_holds_up_no_process_of_a_connection() {
+    const REQUESTS: u64 = 100;
+    let root = fixture::site();
+    let check = |architecture: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let mut reader =
+            fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();
+        let flags = ["--access-log", path.to_str().unwrap(), "--access-log-format", "%q"];
+        let server = Server::start(architecture, root.path(), &flags);
+        let long = "x".repeat(2000);
+        for number in 0..REQUESTS {
+            assert!(server.get(&format!("/hello.txt?{number}{long}")).ends_with("hello"));
+        }
+        let begun = Instant::now();
+        let dropped = server.stop().value(Counter::LogLinesDropped);
+        assert!(begun.elapsed() < CLOSING_MAX + Duration::from_secs(2), "{:?}", begun.elapsed());
+        let mut written = vec![0; 1 << 20];
+        let length = reader.read(&mut written).unwrap();
+        let whole = written[..length].iter().filter(|byte| **byte == b'\n').count() as u64;
+        assert!(whole > 0 && dropped > 0, "{architecture}: {whole} and {dropped}");
+        assert!(dropped <= REQUESTS && whole + dropped >= REQUESTS, "{architecture}: {whole} and {dropped}");
+    };
+    std::thread::scope(|scope| {
+        for architecture in ["fork", "inetd", "standard"] {
+            scope.spawn(|| check(architecture));
+        }
     });
 }
 

@@ -2,8 +2,9 @@
 //!
 //! Loops and threads append lines to a buffer in memory; a thread writes it to the file every second, or when it has
 //! grown. If the disk is slow, full or does not answer, lines are lost and counted, but requests are never delayed, and the
-//! server ends in bounded time. Processes that serve one connection and end write their lines themselves: a full disk loses
-//! lines there, too, but one that does not answer holds them up.
+//! server ends in bounded time. Processes that serve one connection and end send their lines to a process that writes
+//! them ([`pipe`]), or write them themselves if nothing but inetd has started them: then a disk that does not answer holds
+//! them up.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,12 +19,14 @@ mod file;
 mod format;
 mod line;
 mod outcome;
+pub mod pipe;
 
 use file::{LogFile, count};
 pub use format::{FormatError, LogFormat, NICKNAMES};
 use line::Ended;
 pub use line::{Entry, OpenLine, Upstream, append_escaped};
 pub use outcome::Outcome;
+use pipe::LinePipe;
 
 /// The longest time a line stays in memory.
 const FLUSH_PERIOD: Duration = Duration::from_secs(1);
@@ -52,12 +55,20 @@ struct Owner {
 
 #[derive(Debug)]
 struct Shared {
-    file: Arc<Mutex<LogFile>>,
+    target: Target,
     state: Mutex<State>,
     wake: Condvar,
     /// The writing thread has ended.
     ended: Condvar,
     dropped: AtomicU64,
+}
+
+/// Where lines go.
+#[derive(Clone, Debug)]
+enum Target {
+    File(Arc<Mutex<LogFile>>),
+    /// To the process that writes the file.
+    Pipe(Arc<LinePipe>),
 }
 
 #[derive(Debug)]
@@ -91,12 +102,30 @@ impl AccessLog {
     /// [requested](Scoreboard::request_reopening) on `scoreboard`.
     pub fn open(path: &Path, format: LogFormat, scoreboard: &Scoreboard) -> std::io::Result<AccessLog> {
         let file = Arc::new(Mutex::new(LogFile::open(path, scoreboard)?));
-        Ok(AccessLog::with(file, Arc::new(format), Writer::UnstartedThread))
+        Ok(AccessLog::with(Target::File(file), Arc::new(format), Writer::UnstartedThread))
+    }
+
+    /// Sends lines through `pipe` from the thread that logs, when [told to](AccessLog::write_out) or when many have
+    /// gathered.
+    pub fn of_pipe(pipe: LinePipe, format: LogFormat) -> AccessLog {
+        AccessLog::through(Arc::new(pipe), Arc::new(format))
+    }
+
+    /// The same format through `pipe`, for a process that serves a single connection.
+    pub fn sending_through(&self, pipe: &Arc<LinePipe>) -> AccessLog {
+        AccessLog::through(Arc::clone(pipe), Arc::clone(&self.format))
+    }
+
+    fn through(pipe: Arc<LinePipe>, format: Arc<LogFormat>) -> AccessLog {
+        AccessLog::with(Target::Pipe(pipe), format, Writer::Caller { written: Instant::now() })
     }
 
     /// Gives the file to a user who will reopen it later.
     pub fn chown_to(&self, user: u32, group: u32) -> std::io::Result<()> {
-        self.owner.shared.file.lock().unwrap_or_else(PoisonError::into_inner).chown_to(user, group)
+        match &self.owner.shared.target {
+            Target::File(file) => lock_file(file).chown_to(user, group),
+            Target::Pipe(_) => Ok(()),
+        }
     }
 
     /// The same file for a process that may block, as one does that serves a single connection: it writes its lines
@@ -104,23 +133,23 @@ impl AccessLog {
     /// processes can share the file.
     pub fn writing_in_caller(&self) -> AccessLog {
         let writer = Writer::Caller { written: Instant::now() };
-        AccessLog::with(Arc::clone(&self.owner.shared.file), Arc::clone(&self.format), writer)
+        AccessLog::with(self.owner.shared.target.clone(), Arc::clone(&self.format), writer)
     }
 
     /// The same file for a process that lives long: a thread of its own writes its lines, which are whole as well.
     pub fn writing_in_own_thread(&self) -> AccessLog {
         AccessLog::with(
-            Arc::clone(&self.owner.shared.file),
+            self.owner.shared.target.clone(),
             Arc::clone(&self.format),
             Writer::UnstartedThread,
         )
     }
 
-    fn with(file: Arc<Mutex<LogFile>>, format: Arc<LogFormat>, writer: Writer) -> AccessLog {
+    fn with(target: Target, format: Arc<LogFormat>, writer: Writer) -> AccessLog {
         let lines = Vec::new();
         let state = State { lines, writer, is_closing: false, lines_in_hand: 0, has_ended: false };
         let shared = Shared {
-            file,
+            target,
             state: Mutex::new(state),
             wake: Condvar::new(),
             ended: Condvar::new(),
@@ -149,10 +178,15 @@ impl AccessLog {
 
     /// Appends a line that is not about a request. `write` writes all of it, including the line end.
     pub fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.append_lines(1, write);
+    }
+
+    /// Appends as many lines at once.
+    fn append_lines(&self, lines: u64, write: impl FnOnce(&mut Vec<u8>)) {
         let shared = &self.owner.shared;
         let mut state = shared.lock();
         if state.lines.len() > BUFFER_BYTES_MAX {
-            shared.dropped.fetch_add(1, Ordering::Relaxed);
+            shared.dropped.fetch_add(lines, Ordering::Relaxed);
             return;
         }
         write(&mut state.lines);
@@ -274,15 +308,23 @@ impl Shared {
     }
 
     fn append(&self, lines: &[u8]) {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let lost = file.append(lines);
+        let lost = match &self.target {
+            Target::File(file) => lock_file(file).append(lines),
+            Target::Pipe(pipe) => pipe.send(lines),
+        };
         self.dropped.fetch_add(lost, Ordering::Relaxed);
     }
 
     /// Closes a file that was moved away, even if there is nothing to write.
     fn reopen_if_requested(&self) {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner).reopen_if_requested();
+        if let Target::File(file) = &self.target {
+            lock_file(file).reopen_if_requested();
+        }
     }
+}
+
+fn lock_file(file: &Mutex<LogFile>) -> MutexGuard<'_, LogFile> {
+    file.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

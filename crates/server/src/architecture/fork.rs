@@ -7,8 +7,8 @@ use std::io;
 
 use super::{Architecture, CacheScope, Defaults, HEAD_TIMEOUT_OF_WORKERS};
 use crate::counters::Served;
-use crate::runtime::blocking::serve_one;
-use crate::runtime::processes::{Dispatched, Plan, dispatch};
+use crate::runtime::blocking::serve_one_with;
+use crate::runtime::processes::{Dispatched, LogWriter, Plan, dispatch};
 use crate::runtime::sockets::accept::Listener;
 use crate::site::Site;
 use crate::stop::Stop;
@@ -40,6 +40,8 @@ impl Architecture for Fork {
 }
 
 /// The code that a child runs for one connection to `site`.
-pub fn child(site: &Site) -> impl Fn(Dispatched) -> io::Result<()> {
-    |Dispatched { arrival, slot, stop }| serve_one(site, arrival, slot, stop)
+pub fn child(site: &Site) -> impl Fn(Dispatched<'_>) -> io::Result<()> {
+    |Dispatched { arrival, slot, stop, log_writer }| {
+        serve_one_with(site, log_writer.map(LogWriter::log_of_child), arrival, slot, stop)
+    }
 }

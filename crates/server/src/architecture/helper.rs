@@ -59,7 +59,7 @@ impl Architecture for Helper {
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         let child = child(site);
-        let child = self.forks.then_some(&child as &dyn Fn(Dispatched) -> io::Result<()>);
+        let child = self.forks.then_some(&child as &dyn Fn(Dispatched<'_>) -> io::Result<()>);
         dispatch(site, listeners, stop, &Plan { helpers: site.workers, child })?;
         Ok(site.counters())
     }

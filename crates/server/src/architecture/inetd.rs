@@ -46,7 +46,7 @@ impl Architecture for Inetd {
         let program = site.program.as_ref().ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, "there is no program to execute for each connection")
         })?;
-        let child = |dispatched: Dispatched| execute(program, &dispatched, site);
+        let child = |dispatched: Dispatched<'_>| execute(program, &dispatched, site);
         dispatch(site, listeners, stop, &Plan { helpers: 0, child: Some(&child) })?;
         Ok(site.counters())
     }
@@ -56,7 +56,7 @@ impl Architecture for Inetd {
 ///
 /// # Errors
 /// Why it could not be executed.
-fn execute(program: &Program, dispatched: &Dispatched, site: &Site) -> io::Result<()> {
+fn execute(program: &Program, dispatched: &Dispatched<'_>, site: &Site) -> io::Result<()> {
     rustix::stdio::dup2_stdin(&dispatched.arrival.socket)?;
     let scoreboard = site.scoreboard.fd();
     inherit(scoreboard)?;
@@ -65,6 +65,10 @@ fn execute(program: &Program, dispatched: &Dispatched, site: &Site) -> io::Resul
     }
     let counters = format!("--counters={}:{}", scoreboard.as_raw_fd(), dispatched.slot.index());
     let mut arguments = vec![counters];
+    if let Some(writer) = dispatched.log_writer {
+        inherit(writer.as_fd())?;
+        arguments.push(format!("--log-pipe={}", writer.as_fd().as_raw_fd()));
+    }
     match dispatched.arrival.transport {
         Transport::Plain => arguments.push("--stdio".to_owned()),
         Transport::Tls => {

@@ -61,6 +61,9 @@ pub struct Options {
     /// Session ticket keys inherited from the server: their descriptor
     #[arg(long, hide = true, value_name = "FD")]
     pub tickets: Option<i32>,
+    /// Send log lines to the server through this pipe instead of writing the access log: its descriptor
+    #[arg(long, hide = true, value_name = "FD")]
+    pub log_pipe: Option<i32>,
     /// Print nothing at the end, or the counters as one JSON object
     #[arg(long, default_value = "text", value_parser = ["text", "json"])]
     pub format: String,

@@ -1,9 +1,10 @@
 //! The server's process: its user, its sandbox, and its access log.
 
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use sojourn_server::{AccessLog, LogFormat, Scoreboard};
+use sojourn_server::{AccessLog, LinePipe, LogFormat, Scoreboard};
 
 /// The user the server runs as.
 #[derive(clap::Args)]
@@ -40,5 +41,14 @@ impl LogOptions {
             anyhow!("cannot write the access log {}: {error}\nhint: choose a file in a directory that you may write to", path.display())
         })?;
         Ok(Some(log))
+    }
+
+    /// The log whose lines go to the server through an inherited pipe. The file is not opened: that may take as long as
+    /// its file system likes.
+    pub fn through(&self, pipe: RawFd) -> anyhow::Result<AccessLog> {
+        let format = LogFormat::parse(&self.access_log_format)?;
+        // SAFETY: the server that executed this program passed on the descriptor.
+        let pipe = LinePipe::inherited(unsafe { OwnedFd::from_raw_fd(pipe) });
+        Ok(AccessLog::of_pipe(pipe, format))
     }
 }

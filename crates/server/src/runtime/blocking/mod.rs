@@ -55,12 +55,25 @@ fn run_worker_with(
     life(&mut BlockingWorker::new(&service, stop))
 }
 
-/// Runs in a child process that serves one connection, which is too short a life for a thread that writes the log.
+/// Runs in a process that serves one connection, which is too short a life for a thread that writes the log.
 ///
 /// # Errors
 /// If the process cannot serve.
 pub fn serve_one(site: &Site, arrival: Arrival, slot: Slot, stop: &Stop) -> io::Result<()> {
-    let log = site.log.as_ref().map(AccessLog::writing_in_caller);
+    serve_one_with(site, site.log.as_ref().map(AccessLog::writing_in_caller), arrival, slot, stop)
+}
+
+/// The same with another log.
+///
+/// # Errors
+/// If the process cannot serve.
+pub fn serve_one_with(
+    site: &Site,
+    log: Option<AccessLog>,
+    arrival: Arrival,
+    slot: Slot,
+    stop: &Stop,
+) -> io::Result<()> {
     run_worker_with(site, slot, log, stop, |worker| {
         worker.serve(arrival, None);
         Ok(())

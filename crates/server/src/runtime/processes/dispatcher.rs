@@ -16,6 +16,7 @@ use rustix::process::Pid;
 
 use super::accept::{LimitedAcceptor, refuse_overload};
 use super::children::{Children, GRACE};
+use super::log_writer::LogWriter;
 use super::pool::Pool;
 use crate::counters::scoreboard::{Permit, Slot};
 use crate::counters::{Counter, Served};
@@ -37,14 +38,16 @@ pub struct Plan<'a> {
     /// The number of helpers.
     pub helpers: usize,
     /// Runs in a child that is forked for one connection when no helper is idle; `None` to queue instead.
-    pub child: Option<&'a dyn Fn(Dispatched) -> io::Result<()>>,
+    pub child: Option<&'a dyn Fn(Dispatched<'_>) -> io::Result<()>>,
 }
 
 /// One connection, and what its child needs to serve it.
-pub struct Dispatched {
+pub struct Dispatched<'a> {
     pub arrival: Arrival,
     pub slot: Slot,
     pub stop: &'static Stop,
+    /// Takes the child's log lines, if there is a log.
+    pub log_writer: Option<&'a LogWriter>,
 }
 
 struct Waiting {
@@ -54,7 +57,25 @@ struct Waiting {
 
 /// Serves `site` on `listeners` until `stop`, according to the plan.
 pub fn dispatch(site: &Site, listeners: Vec<Listener>, stop: &Stop, plan: &Plan<'_>) -> io::Result<()> {
-    let mut this = Dispatcher::new(site, listeners, stop, plan)?;
+    let mut listeners = Some(listeners);
+    let log = site.log.as_ref().filter(|_| plan.child.is_some());
+    let log_writer = log.map(|log| LogWriter::start(site, log, || listeners = None)).transpose()?;
+    let listeners = listeners.expect("closed in the child only");
+    let served = accept_and_dispatch(site, listeners, stop, plan, log_writer.as_ref());
+    if let Some(log_writer) = log_writer {
+        log_writer.close();
+    }
+    served
+}
+
+fn accept_and_dispatch(
+    site: &Site,
+    listeners: Vec<Listener>,
+    stop: &Stop,
+    plan: &Plan<'_>,
+    log_writer: Option<&LogWriter>,
+) -> io::Result<()> {
+    let mut this = Dispatcher::new(site, listeners, stop, plan, log_writer)?;
     registry::complete();
     let mut events = Vec::with_capacity(256);
     while !this.is_finished() {
@@ -73,6 +94,7 @@ struct Dispatcher<'a> {
     site: &'a Site,
     stop: &'a Stop,
     plan: &'a Plan<'a>,
+    log_writer: Option<&'a LogWriter>,
     epoll: OwnedFd,
     /// `None` once the server is stopping.
     acceptor: Option<LimitedAcceptor<'a>>,
@@ -88,7 +110,13 @@ struct Dispatcher<'a> {
 }
 
 impl<'a> Dispatcher<'a> {
-    fn new(site: &'a Site, listeners: Vec<Listener>, stop: &'a Stop, plan: &'a Plan<'a>) -> io::Result<Self> {
+    fn new(
+        site: &'a Site,
+        listeners: Vec<Listener>,
+        stop: &'a Stop,
+        plan: &'a Plan<'a>,
+        log_writer: Option<&'a LogWriter>,
+    ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let acceptor = LimitedAcceptor::new(site, listeners)?;
         let children = Children::new(&site.scoreboard)?;
@@ -104,6 +132,7 @@ impl<'a> Dispatcher<'a> {
             site,
             stop,
             plan,
+            log_writer,
             epoll,
             acceptor: Some(acceptor),
             children,
@@ -202,7 +231,7 @@ impl<'a> Dispatcher<'a> {
 
     fn fork(&mut self, client: Waiting) {
         let Some(life) = self.plan.child else { return };
-        let Dispatcher { children, acceptor, helpers, queue, site, .. } = self;
+        let Dispatcher { children, acceptor, helpers, queue, site, log_writer, .. } = self;
         let permit = client.arrival.permit;
         let mut arrival = Some(client.arrival);
         let started = children.start(site.scoreboard.connection_slot(), |slot, stop| {
@@ -211,7 +240,7 @@ impl<'a> Dispatcher<'a> {
             queue.clear();
             helpers.close_channels();
             let arrival = arrival.take().expect("taken in the child only");
-            life(Dispatched { arrival, slot, stop })
+            life(Dispatched { arrival, slot, stop, log_writer: *log_writer })
         });
         match (started, arrival) {
             (Ok(process), _) => {
