@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from conftest import SOJOURN, run
-from sojourn.machine.confinement import Confinement
+from sojourn.failure import CouldNotRun
+from sojourn.machine.confinement import Confinement, disk_limits
 from sojourn.systems import SYSTEMS, Launch
 
 FILES = 24
@@ -145,6 +146,15 @@ def test_caches_fit_into_what_memory_there_is(state: Path, command: list[str], o
     )
     assert shown.returncode == 0, shown.stderr
     assert tomllib.loads(shown.stdout)[option] == LIMIT_BYTES // share
+
+
+def test_limits_of_a_disk_are_bytes_operations_or_both() -> None:
+    assert disk_limits("20MiB/s") == (20 << 20, None)
+    assert disk_limits("100 reads/s") == (None, 100)
+    assert disk_limits("17.7MB/s and 120 reads/s") == disk_limits("120 reads/s and 17.7MB/s") == (17_700_000, 120)
+    for text in ("100", "20MiB", "0 reads/s", "1MB/s and 2MB/s", "1 reads/s and 2 reads/s", ""):
+        with pytest.raises(CouldNotRun):
+            disk_limits(text)
 
 
 def test_what_cannot_be_confined_is_said(tmp_path: Path) -> None:

@@ -266,7 +266,11 @@ def test_plan_web99() -> None:
     assert round(result["ram_alone_connections"]) == 1_241
     assert [round(disk["class3_on_disk_connections"]) for disk in result["disks"]] == [1_039, 869]
     assert result["file_set_bytes"] == pytest.approx(12 * 2**30, rel=1e-4)
+    for disk in result["disks"]:
+        assert disk["page_cache"]["disk_byte_fraction"] < 1
+        assert result["ram_alone_connections"] < disk["cached_connections"] < disk["optimal_connections"]
     said = run("plan", "web99", "--ram", "4GiB", env=WIDE).stdout
+    assert "page cache of 4.00 GiB: connections" in said
     assert "869 (NFS) and 1,039 (local)" in said
     bare = run("plan", "web99")
     assert bare.returncode == 2
