@@ -57,8 +57,7 @@ def with_remote_blocks(
     url = f"nbd://{STORAGE_ADDRESS}:{PORT}"
     kept = ["--filter=cow"] if everything else ["--readonly"]
     kit = [tool("nbdkit"), "--foreground", *kept, "--exit-with-parent", "--port", str(PORT), "file", str(image)]
-    greets = lambda: answers(PORT, b"", lambda answer: answer.startswith(GREETING))  # noqa: E731
-    storage = start_storage(kit, url, greets, link, launch, image.parent)
+    storage = start_storage(kit, url, _greets, link, launch, image.parent)
     mount = Mount(folder, BLOCKS, url, launch.work if everything else None)
     return storage.before(lambda: start(replace(without_files(launch), root=mount.files, mount=mount)))
 
@@ -86,3 +85,7 @@ def made(root: Path, work: Path) -> Path:
         raise CouldNotRun(f"no image of {root} could be made: {done.stderr.strip()}", "is the disk full?")
     unfinished.rename(image)
     return image
+
+
+def _greets() -> bool:
+    return answers(PORT, b"", lambda answer: answer.startswith(GREETING))
