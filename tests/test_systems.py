@@ -191,6 +191,7 @@ def test_a_server_has_its_files_on_another_machine(launch: Launch, origin: str) 
         assert (f" {launch.work} " in mounts) == (origin == "everything")
         # What is moved elsewhere is written there alone.
         assert not (launch.work / "access.log").exists()
+        assert (launch.work / "moved" / "access.log").exists() == (origin == "everything")
     assert server.has_died
     assert server.behind.has_died
     assert_nothing_remains(processes, launch)

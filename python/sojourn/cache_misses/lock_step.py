@@ -1,4 +1,6 @@
-"""One client sends one request at a time, on one connection or on a new one each time, so that the server never has a choice of order.
+"""One client sends one request at a time, so that the server never has a choice of order.
+
+All requests are on one connection, or each on a new one.
 
 It starts and ends when the server is idle, so that no two events happen at once whose order could differ in another
 run.

@@ -125,7 +125,9 @@ class Study(BaseModel):
     def _one_kind(self) -> None:
         kinds = self._kinds
         if len(kinds) != 1 and kinds not in (["workload", "model"], ["workload", "program"]):
-            raise ValueError(f"a study has one of {', '.join(_KINDS)}, or a workload and the model or the program of it")
+            raise ValueError(
+                f"a study has one of {', '.join(_KINDS)}, or a workload and the model or the program of it"
+            )
         solved = [each.name for each in self.systems if each.solver is not None]
         others = [each.name for each in self.systems if each.solver is None]
         if (self.model is None) != (not solved):

@@ -10,22 +10,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BLOCKS = """
-readonly=--readonly options=loop,ro,noload
-[ -z "$2" ] || readonly= options=loop
 mkdir "$0/device"
-setpriv --pdeathsig KILL nbdfuse $readonly "$0/device/blocks" "$1" &
+setpriv --pdeathsig KILL nbdfuse --readonly "$0/device/blocks" "$1" &
 appears() { [ -s "$0/device/blocks" ]; }
 wait_until_it appears
-mount -o $options "$0/device/blocks" "$0/files"
+mount -o loop,ro,noload "$0/device/blocks" "$0/files"
 """
-"""Attaches the block device `$1` and mounts its file system at `$0/files`; writable if there is a `$2`."""
+"""Attaches the block device `$1` and mounts its file system at `$0/files`. It is not written to: what the kernel still
+has to write when the server is killed would wait for `nbdfuse`, which is killed, too.
+"""
 SSHFS = """
-options=ro,directport=${1##*:},kernel_cache,allow_other,default_permissions,max_conns=4
-setpriv --pdeathsig KILL sshfs -f -o $options "${1%:*}" "$0/files" &
-appears() { mountpoint -q "$0/files"; }
-wait_until_it appears
+mount_sshfs() {
+  setpriv --pdeathsig KILL sshfs -f -o "directport=${1##*:},allow_other,default_permissions,max_conns=4,$3" "${1%:*}" "$2" &
+  appears() { mountpoint -q "$1"; }
+  wait_until_it appears "$2"
+}
+mount_sshfs "$1" "$0/files" ro,kernel_cache
+if [ -n "$2" ]; then
+  mkdir "$0/moved"
+  mount_sshfs "$3" "$0/moved" rw
+  for each in "$2"/*; do [ "$each" = "$2/moved" ] || cp -a "$each" "$0/moved"; done
+  mount --bind "$0/moved" "$2"
+fi
 """
-"""Mounts the folder `$1`, which is HOST:FOLDER:PORT, at `$0/files`."""
+"""Mounts the folder `$1`, which is HOST:FOLDER:PORT, at `$0/files`; if there is a `$2`, moves that folder to `$3`."""
 
 _MOUNT = """set -e
 wait_until_it() {
@@ -39,14 +47,9 @@ mount -t tmpfs tmpfs "$0"
 mkdir "$0/files"
 """
 _BECOME_SERVER = """
-if [ -n "$2" ]; then
-  cp -a "$2" "$0/files/.server"
-  mount --bind "$0/files/.server" "$2"
-fi
-shift 2
+shift 3
 exec "$@"
 """
-"""Moves the folder `$2` to the remote file system, if there is one, and becomes the server."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,9 @@ class Mount:
     source: str
     """The device or folder, as the script wants it."""
     moved: Path | None = None
-    """A folder that is on the remote file system, too, under its own name: the server's configuration and logs."""
+    """A folder that is elsewhere, too, but under its own name: of the server's configuration and logs."""
+    moved_to: str = ""
+    """Where it is, as the script wants it."""
 
     @property
     def files(self) -> Path:
@@ -71,5 +76,5 @@ class Mount:
         """Wraps `command` so that it runs where the files are."""
         script = _MOUNT + self.script + _BECOME_SERVER
         moved = "" if self.moved is None else str(self.moved)
-        mounted = ["sh", "-c", script, str(self.folder), self.source, moved, *command]
+        mounted = ["sh", "-c", script, str(self.folder), self.source, moved, self.moved_to, *command]
         return ["unshare", "--mount", "--propagation", "private", *mounted]

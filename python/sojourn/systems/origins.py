@@ -21,10 +21,10 @@ REMOTE: Mapping[str, Starter] = {
     "nfs": with_nfs,
     "sshfs": with_sshfs,
     "blocks": with_remote_blocks,
-    "everything": partial(with_remote_blocks, everything=True),
+    "everything": partial(with_sshfs, everything=True),
 }
 """By name: HTTP, an object store and NFS for servers that read them, a mounted SFTP server, a block device with a file
-system of the server's own, and the same with the server's configuration and log.
+system of the server's own, and a mounted SFTP server with the server's configuration and log, too.
 """
 
 

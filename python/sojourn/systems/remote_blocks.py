@@ -1,8 +1,7 @@
 """A block device of another machine, on which a server has a file system of its own.
 
 The files become an ext4 image. `nbdkit` serves it at the other end of an emulated network link; `nbdfuse` makes it a
-file here, which is mounted by a loop device. iSCSI or NVMe over fabrics would do the same with real machines. What a
-server writes is kept by `nbdkit` apart from the image until it ends.
+file here, which is mounted by a loop device. iSCSI or NVMe over fabrics would do the same with real machines.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ GREETING = b"NBDMAGIC"
 """What an NBD server begins with."""
 BLOCK_BYTES = 4096
 SPARE_SHARE = 1.1
-SPARE_BYTES = 256 << 20
-"""Room for the tables of the file system, and for the log of a server that writes it there; the image is sparse."""
+SPARE_BYTES = 16 << 20
+"""Room for the tables of the file system."""
 TOOLS = {
     "nbdkit": "nbdkit",
     "nbdfuse": "libnbd-bin",
@@ -35,9 +34,7 @@ TOOLS = {
 """The programs that are needed, and their Debian packages."""
 
 
-def with_remote_blocks(
-    launch: Launch, link: str, work: Path, start: Callable[[Launch], Running], *, everything: bool = False
-) -> Running:
+def with_remote_blocks(launch: Launch, link: str, work: Path, start: Callable[[Launch], Running]) -> Running:
     """Starts a server by `start` with its files on a block device behind a link with these options.
 
     Args:
@@ -45,7 +42,6 @@ def with_remote_blocks(
         link: options of `sojourn link`.
         work: a folder that keeps images between starts.
         start: starts it.
-        everything: true to have its configuration and its log there, too.
 
     Raises:
         CouldNotRun: a program is missing, this is not root, or something did not start.
@@ -55,10 +51,9 @@ def with_remote_blocks(
     folder = work / "mounted"
     folder.mkdir(exist_ok=True)
     url = f"nbd://{STORAGE_ADDRESS}:{PORT}"
-    kept = ["--filter=cow"] if everything else ["--readonly"]
-    kit = [tool("nbdkit"), "--foreground", *kept, "--exit-with-parent", "--port", str(PORT), "file", str(image)]
+    kit = [tool("nbdkit"), "--foreground", "--readonly", "--exit-with-parent", "--port", str(PORT), "file", str(image)]
     storage = start_storage(kit, url, _greets, link, launch, image.parent)
-    mount = Mount(folder, BLOCKS, url, launch.work if everything else None)
+    mount = Mount(folder, BLOCKS, url)
     return storage.before(lambda: start(replace(without_files(launch), root=mount.files, mount=mount)))
 
 

@@ -1,7 +1,7 @@
 """File servers of another machine: NFS, HTTP and an object store, which our server asks, and SFTP, which is mounted.
 
-Each is at the other end of an emulated network link. NFS is served by Ganesha, the others by our own server, which takes
-the place of an object store: it answers signed requests, but does not check their signatures.
+Each is at the other end of an emulated network link. NFS is served by Ganesha, HTTP by our own server. That takes the
+place of an object store, too: it answers signed requests, but does not check their signatures.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ HTTP_PORT = 8081
 NFS_PORT = 2049
 MOUNT_PORT = 20048
 SFTP_PORT = 2222
+MOVED = "moved"
+"""The folder on the other machine for what is moved there."""
 HELPERS = 16
 """Of the server that takes the place of an object store."""
 CREDENTIALS = (
@@ -61,8 +63,8 @@ EXPORT {
 MDCACHE { Entries_HWMark = 5000; }
 LOG { Default_Log_Level = EVENT; }
 """)
-"""One export, read-only. Files are not locked, so that the lock manager and its helpers are not needed. Ganesha keeps few
-attributes of its own: its memory is limited, and the kernel has them, too.
+"""One export, read-only. Files are not locked, so that the lock manager and its helpers are not needed. Ganesha keeps
+few attributes of its own: its memory is limited, and the kernel has them, too.
 """
 _NAMESPACE = """
 trap 'kill -KILL $child' TERM
@@ -122,18 +124,27 @@ def with_s3(launch: Launch, link: str, work: Path, start: Callable[[Launch], Run
     return storage.before(lambda: start(replace(without_files(launch), content=url, environment=CREDENTIALS)))
 
 
-def with_sshfs(launch: Launch, link: str, work: Path, start: Callable[[Launch], Running]) -> Running:
-    """The same with an SFTP server whose files are mounted, so that any server can read them. Nothing is encrypted."""
+def with_sshfs(
+    launch: Launch, link: str, work: Path, start: Callable[[Launch], Running], *, everything: bool = False
+) -> Running:
+    """The same with an SFTP server whose files are mounted, so that any server can read them. Nothing is encrypted.
+
+    With `everything` the server's configuration and its logs are there, too.
+    """
     require_tools(SFTP_TOOLS, "a mounted SFTP server")
     root = launch.root.resolve()
     configuration = launch.work / "inetd.conf"
-    configuration.write_text(f"{SFTP_PORT} stream tcp nowait root {tool('sftp-server')} sftp-server -R\n")
+    configuration.write_text(f"{SFTP_PORT} stream tcp nowait root {tool('sftp-server')} sftp-server\n")
     program = ["setpriv", "--pdeathsig", "TERM", tool("inetd"), "-i", str(configuration)]
     source = f"{STORAGE_ADDRESS}:{root}:{SFTP_PORT}"
     folder = work / "mounted"
     folder.mkdir(exist_ok=True)
     storage = start_storage(program, f"sftp://{STORAGE_ADDRESS}:{SFTP_PORT}", _sftp_answers, link, launch, root)
     mount = Mount(folder, SSHFS, source)
+    if everything:
+        moved = launch.work / MOVED
+        moved.mkdir(exist_ok=True)
+        mount = replace(mount, moved=launch.work, moved_to=f"{STORAGE_ADDRESS}:{moved.resolve()}:{SFTP_PORT}")
     return storage.before(lambda: start(replace(without_files(launch), root=mount.files, mount=mount)))
 
 

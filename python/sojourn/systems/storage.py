@@ -24,7 +24,7 @@ NETWORK = "10.78.0.0/16"
 """The link's network; that of the clients is another."""
 STORAGE_ADDRESS = "10.78.0.2"
 """The first address at its other end."""
-_ANSWER_SECONDS = 1.0
+_ANSWER_SECONDS = 0.3
 
 
 def start_storage(

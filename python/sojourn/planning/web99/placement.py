@@ -77,8 +77,7 @@ def page_cache(file_set: FileSet, ram_bytes: float, disk: Disk, connection_bytes
         disk_access_fraction=float(missed.sum()),
         disk_byte_fraction=float(missed @ sizes) / mean,
         disk_bytes_per_second=accesses_per_second * float(missed @ sizes),
-        disk_utilisation=accesses_per_second
-        * float(missed @ (disk.access_seconds + sizes / disk.bytes_per_second)),
+        disk_utilisation=accesses_per_second * float(missed @ (disk.access_seconds + sizes / disk.bytes_per_second)),
     )
 
 
@@ -145,15 +144,11 @@ def largest_connections(ram_bytes: float, disk: Disk, connection_bytes_per_secon
     return _largest(utilisation)
 
 
-def largest_connections_cached(
-    ram_bytes: float, disk: Disk, connection_bytes_per_second: float, kilobyte: int
-) -> int:
+def largest_connections_cached(ram_bytes: float, disk: Disk, connection_bytes_per_second: float, kilobyte: int) -> int:
     """The same if RAM is a page cache."""
 
     def utilisation(connections: int) -> float:
-        return page_cache(
-            FileSet(connections, kilobyte), ram_bytes, disk, connection_bytes_per_second
-        ).disk_utilisation
+        return page_cache(FileSet(connections, kilobyte), ram_bytes, disk, connection_bytes_per_second).disk_utilisation
 
     return _largest(utilisation)
 

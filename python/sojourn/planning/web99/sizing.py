@@ -1,7 +1,7 @@
 """Sizes RAM, disks and network: connections for given resources, or resources for given connections.
 
-Three schemes: the report's (classes 0 to 2 in RAM, all of class 3 on disk), the optimal placement of single files, and a
-page cache, which is what servers have.
+Three schemes: the report's (classes 0 to 2 in RAM, all of class 3 on disk), the optimal placement of single files, and
+a page cache, which is what servers have.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ CORRECTIONS = (
     "The mean access is 14.3668 kilobytes; 14.2668 is a typing error.",
 )
 PAGE_CACHE = (
-    "A page cache keeps what was used last, so it carries fewer connections than the optimal placement. Where the disk is "
-    "nearly always busy, connections fall below their rate before that (the study diskless/web99 measures it)."
+    "A page cache keeps what was used last, so it carries fewer connections than the optimal placement. Where the disk "
+    "is nearly always busy, connections fall below their rate before that (the study diskless/web99 measures it)."
 )
 """What the schemes mean for a server."""
 """Differences from the report, for readers who compare."""
@@ -143,7 +143,9 @@ def _disk(disk: Disk, ram_bytes: float | None, connections: int | None, rate: fl
         if optimum is None or ram_bytes is None or optimum == 0
         else Ranking(FileSet(optimum, kilobyte), disk, rate).within(ram_bytes),
         cached_connections=cached,
-        page_cache=None if ram_bytes is None or not seen else page_cache(FileSet(seen, kilobyte), ram_bytes, disk, rate),
+        page_cache=None
+        if ram_bytes is None or not seen
+        else page_cache(FileSet(seen, kilobyte), ram_bytes, disk, rate),
         ram_needed_bytes=needed,
         placement=None if ranking is None or needed is None else ranking.within(needed),
     )

@@ -63,7 +63,9 @@ def _print_disks(sizing: Sizing, console: Console) -> None:
             f"    disk utilisation{with_connections}",
             *(format.percent(each.disk_utilisation if each else None) for each in used),
         )
-        shown.add_row("    bytes from disk", *(format.percent(each.disk_byte_fraction if each else None) for each in used))
+        shown.add_row(
+            "    bytes from disk", *(format.percent(each.disk_byte_fraction if each else None) for each in used)
+        )
     if sizing.connections is not None:
         placed = [disk.placement for disk in disks]
         shown.add_row(
