@@ -270,7 +270,7 @@ def test_plan_web99() -> None:
         assert disk["page_cache"]["disk_byte_fraction"] < 1
         assert result["ram_alone_connections"] < disk["cached_connections"] < disk["optimal_connections"]
     said = run("plan", "web99", "--ram", "4GiB", env=WIDE).stdout
-    assert "page cache of 4.00 GiB: connections" in said
+    assert "page cache of 4 GiB: connections" in said
     assert "869 (NFS) and 1,039 (local)" in said
     bare = run("plan", "web99")
     assert bare.returncode == 2

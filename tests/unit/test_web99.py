@@ -111,7 +111,7 @@ def test_a_page_cache_leaves_to_the_disk_what_a_simulated_one_does() -> None:
     sizes, probabilities = file_set.files()
     found = page_cache(file_set, ram, disk, CONNECTION)
     generator = np.random.default_rng(1)
-    warm_up, measured = 20_000, 40_000
+    warm_up, measured = 20_000, 400_000
     asked = generator.choice(len(sizes), warm_up + measured, p=probabilities / probabilities.sum())
     pages = np.ceil(sizes / 4096) * 4096
     cached: dict[int, None] = {}

@@ -21,7 +21,8 @@ has to write when the server is killed would wait for `nbdfuse`, which is killed
 """
 SSHFS = """
 mount_sshfs() {
-  setpriv --pdeathsig KILL sshfs -f -o "directport=${1##*:},allow_other,default_permissions,max_conns=4,$3" "${1%:*}" "$2" &
+  options="directport=${1##*:},allow_other,default_permissions,max_conns=4,$3"
+  setpriv --pdeathsig KILL sshfs -f -o "$options" "${1%:*}" "$2" &
   appears() { mountpoint -q "$1"; }
   wait_until_it appears "$2"
 }

@@ -52,7 +52,7 @@ def with_remote_blocks(launch: Launch, link: str, work: Path, start: Callable[[L
     folder.mkdir(exist_ok=True)
     url = f"nbd://{STORAGE_ADDRESS}:{PORT}"
     kit = [tool("nbdkit"), "--foreground", "--readonly", "--exit-with-parent", "--port", str(PORT), "file", str(image)]
-    storage = start_storage(kit, url, _greets, link, launch, image.parent)
+    storage = start_storage(kit, url, _greets, link, launch, image.parent, name="nbdkit")
     mount = Mount(folder, BLOCKS, url)
     return storage.before(lambda: start(replace(without_files(launch), root=mount.files, mount=mount)))
 

@@ -47,6 +47,7 @@ SFTP_TOOLS = {
     "inetd": "openbsd-inetd",
     "mountpoint": "util-linux",
     "unshare": "util-linux",
+    "setpriv": "util-linux",
 }
 """The programs that are needed, and their Debian packages."""
 
@@ -66,14 +67,14 @@ LOG { Default_Log_Level = EVENT; }
 """One export, read-only. Files are not locked, so that the lock manager and its helpers are not needed. Ganesha keeps
 few attributes of its own: its memory is limited, and the kernel has them, too.
 """
-_NAMESPACE = """
+_IN_NAMESPACE = """
 trap 'kill -KILL $child' TERM
 setpriv --pdeathsig KILL unshare --mount --propagation private --pid --fork --kill-child=KILL --mount-proc sh -c "$@" &
 child=$!
 wait $child
 """
 """Runs a script in a process namespace, so that all of its processes end with it: rpcbind changes its user, after which
-it no longer hears of its parent's end.
+it no longer hears of its parent's end, and an SFTP server does not hear of the end of the link.
 """
 _NFS = """set -e
 mount -t tmpfs tmpfs /run
@@ -100,10 +101,9 @@ def with_nfs(launch: Launch, link: str, work: Path, start: Callable[[Launch], Ru
     places = {"nfs": str(NFS_PORT), "mount": str(MOUNT_PORT), "work": str(folder), "root": str(root)}
     configuration.write_text(_GANESHA.substitute(places))
     files = [str(configuration), str(folder / "ganesha.log"), str(folder / "ganesha.pid")]
-    script = ["sh", "-c", _NAMESPACE, "sh", _NFS, tool("rpcbind"), tool("ganesha.nfsd"), *files]
-    program = ["setpriv", "--pdeathsig", "TERM", *script]
+    program = _in_namespace(_NFS, [tool("rpcbind"), tool("ganesha.nfsd"), *files])
     url = f"nfs://{STORAGE_ADDRESS}{root}?nfsport={NFS_PORT}&mountport={MOUNT_PORT}&uid=0&gid=0"
-    storage = start_storage(program, url, _nfs_answers, link, launch, root)
+    storage = start_storage(program, url, _nfs_answers, link, launch, root, name="ganesha.nfsd")
     return storage.before(lambda: start(replace(without_files(launch), content=url)))
 
 
@@ -135,11 +135,12 @@ def with_sshfs(
     root = launch.root.resolve()
     configuration = launch.work / "inetd.conf"
     configuration.write_text(f"{SFTP_PORT} stream tcp nowait root {tool('sftp-server')} sftp-server\n")
-    program = ["setpriv", "--pdeathsig", "TERM", tool("inetd"), "-i", str(configuration)]
+    program = _in_namespace('exec "$0" -i "$1"', [tool("inetd"), str(configuration)])
     source = f"{STORAGE_ADDRESS}:{root}:{SFTP_PORT}"
     folder = work / "mounted"
     folder.mkdir(exist_ok=True)
-    storage = start_storage(program, f"sftp://{STORAGE_ADDRESS}:{SFTP_PORT}", _sftp_answers, link, launch, root)
+    url = f"sftp://{STORAGE_ADDRESS}:{SFTP_PORT}"
+    storage = start_storage(program, url, _sftp_answers, link, launch, root, name="sftp-server")
     mount = Mount(folder, SSHFS, source)
     if everything:
         moved = launch.work / MOVED
@@ -148,11 +149,16 @@ def with_sshfs(
     return storage.before(lambda: start(replace(without_files(launch), root=mount.files, mount=mount)))
 
 
+def _in_namespace(script: str, words: list[str]) -> list[str]:
+    return ["setpriv", "--pdeathsig", "TERM", "sh", "-c", _IN_NAMESPACE, "sh", script, *words]
+
+
 def _http_server(folder: Path, url: str, link: str, launch: Launch) -> Running:
     require_tools({"setpriv": "util-linux"}, "an HTTP server behind a link")
     listen = ["--listen", f"0.0.0.0:{HTTP_PORT}", "--helpers", str(HELPERS)]
     program = ["setpriv", "--pdeathsig", "TERM", str(engine.path()), "serve", str(folder), *listen]
-    return start_storage(program, url, _http_answers, link, launch, launch.root.resolve())
+    root = launch.root.resolve()
+    return start_storage(program, url, _http_answers, link, launch, root, name="an HTTP server")
 
 
 def _http_answers() -> bool:

@@ -28,7 +28,14 @@ _ANSWER_SECONDS = 0.3
 
 
 def start_storage(
-    program: Sequence[str], url: str, is_ready: Callable[[], bool], link: str, launch: Launch, files: Path
+    program: Sequence[str],
+    url: str,
+    is_ready: Callable[[], bool],
+    link: str,
+    launch: Launch,
+    files: Path,
+    *,
+    name: str,
 ) -> Running:
     """Starts a program that gives out `files` behind a link with these options, and waits until it is ready.
 
@@ -43,7 +50,7 @@ def start_storage(
     confined = confinement.command(list(program)) if confinement else list(program)
     words = [str(engine.path()), "link", "--network", NETWORK, *shlex.split(link), "--", *confined]
     process = start_process(cores.pinned_command(launch.upstream_core, words), said)
-    wait_until(is_ready, process, f"{Path(program[0]).name} behind a link", said)
+    wait_until(is_ready, process, f"{name} behind a link", said)
     return Running(url, "", words, process, [process.pid])
 
 
