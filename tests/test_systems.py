@@ -232,14 +232,6 @@ def descendants(pid: int) -> list[int]:
     return [pid, *(each for child in children for each in descendants(int(child)))]
 
 
-def runs(pid: int) -> bool:
-    """Whether there is such a process; one that nobody has reaped does not run."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 def assert_nothing_remains(processes: list[int], launch: Launch) -> None:
     deadline = time.monotonic() + 10
     while remains := [pid for pid in processes if runs(pid)] + loop_devices_of(launch.root.parent):
