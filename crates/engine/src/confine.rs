@@ -11,7 +11,9 @@ use clap::{Args, ValueEnum};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use sojourn_measure::confinement::{Confinement, DiskLimit, Hierarchies, Limits, disk_under, restore, state_folder};
+use sojourn_measure::confinement::{
+    Confinement, DiskLimit, Hierarchies, Limits, disk_under, restore, state_folder,
+};
 use sojourn_measure::site_pages::{self, SitePages};
 
 use crate::serve::options::values::size;

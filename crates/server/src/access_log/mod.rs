@@ -138,11 +138,7 @@ impl AccessLog {
 
     /// The same file for a process that lives long: a thread of its own writes its lines, which are whole as well.
     pub fn writing_in_own_thread(&self) -> AccessLog {
-        AccessLog::with(
-            self.owner.shared.target.clone(),
-            Arc::clone(&self.format),
-            Writer::UnstartedThread,
-        )
+        AccessLog::with(self.owner.shared.target.clone(), Arc::clone(&self.format), Writer::UnstartedThread)
     }
 
     fn with(target: Target, format: Arc<LogFormat>, writer: Writer) -> AccessLog {

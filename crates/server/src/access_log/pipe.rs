@@ -150,7 +150,9 @@ impl Reassembly {
         while let Some((head, after)) = rest.split_first_chunk::<HEAD_BYTES>() {
             let [a, b, c, d, e, f, g, h] = *head;
             let (sender, flags) = (u32::from_ne_bytes([a, b, c, d]), u16::from_ne_bytes([g, h]));
-            let Some((lines, after)) = after.split_at_checked(u16::from_ne_bytes([e, f]).into()) else { break };
+            let Some((lines, after)) = after.split_at_checked(u16::from_ne_bytes([e, f]).into()) else {
+                break;
+            };
             rest = after;
             if flags & IS_FIRST != 0 {
                 // An earlier process of this number was killed between two frames.
@@ -197,7 +199,8 @@ mod tests {
         let (mut lines, mut received, mut found) = (Reassembly::default(), Vec::new(), Vec::new());
         for bytes in frames.concat().chunks(step) {
             received.extend_from_slice(bytes);
-            let used = lines.receive(&received, |whole| found.push(String::from_utf8(whole.to_vec()).unwrap()));
+            let used =
+                lines.receive(&received, |whole| found.push(String::from_utf8(whole.to_vec()).unwrap()));
             received.drain(..used);
         }
         assert!(received.is_empty());
