@@ -38,8 +38,11 @@ pub struct Plan<'a> {
     /// The number of helpers.
     pub helpers: usize,
     /// Runs in a child that is forked for one connection when no helper is idle; `None` to queue instead.
-    pub child: Option<&'a dyn Fn(Dispatched<'_>) -> io::Result<()>>,
+    pub child: Option<&'a ServeOne<'a>>,
 }
+
+/// The life of a child that serves one connection.
+pub type ServeOne<'a> = dyn Fn(Dispatched<'_>) -> io::Result<()> + 'a;
 
 /// One connection, and what its child needs to serve it.
 pub struct Dispatched<'a> {
