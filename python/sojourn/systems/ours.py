@@ -11,6 +11,7 @@ from sojourn.systems.running import Running, start_process, wait_until
 from sojourn.systems.server import Launch
 
 HELPERS = 4
+HELPERS_OPTION = "--helpers"
 BODY_CACHE = "--body-cache"
 BODY_CACHE_PART = 2
 """The part of its memory that a server without files of its own has for bodies, where others have the page cache."""
@@ -33,7 +34,11 @@ class Sojourn:
         """Starts it on a free port."""
         # Configured like the peers, where they have helpers.
         helpers = launch.helpers or HELPERS
-        words = ["serve", launch.content or str(launch.root), "--helpers", str(helpers), *of_architecture(launch)]
+        words = ["serve", launch.content or str(launch.root), *of_architecture(launch)]
+        if HELPERS_OPTION in launch.options:
+            helpers = int(launch.options[launch.options.index(HELPERS_OPTION) + 1])
+        else:
+            words += [HELPERS_OPTION, str(helpers)]
         memory = launch.confinement and launch.confinement.memory_bytes
         if launch.content is not None and memory and launch.architecture in ONE_CACHE:
             words += [BODY_CACHE, f"{memory // BODY_CACHE_PART}B"]
