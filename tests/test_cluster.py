@@ -133,7 +133,7 @@ def _slow_if_first(place: int, mark: str) -> int:
 
 def test_no_task_begins_far_ahead_of_one_that_has_not_come(cluster: DaskCluster, tmp_path: Path) -> None:
     outcomes = list(cluster.each(_slow_if_first, ((place, str(tmp_path)) for place in range(20)), ahead_max=4))
-    assert next(each.value for each in outcomes if each.place == 0) == 4
+    assert next(each.value for each in outcomes if each.place == 0) <= 4
     assert len(outcomes) == 20
 
 

@@ -75,7 +75,8 @@ def until(session: Session, holds: Callable[[Activity], bool]) -> Activity:
     end = time.monotonic() + PATIENCE_SECONDS
     while not holds(found := session.activity()):
         assert time.monotonic() < end, found
-        time.sleep(0.05)
+        # InnoDB shows its transactions anew only after they were not asked for during 0.1 s.
+        time.sleep(0.25)
     return found
 
 

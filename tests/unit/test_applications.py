@@ -264,7 +264,7 @@ def test_tiers_on_cores_of_their_own_are_groups_of_their_own() -> None:
 
 @pytest.mark.parametrize(
     ("requests", "failures", "is_failed"),
-    [(6, 1, False), (10, 2, False), (10, 4, True), (1000, 60, False), (1000, 80, True)],
+    [(1, 1, True), (3, 2, True), (6, 1, False), (10, 2, False), (10, 4, True), (1000, 60, False), (1000, 80, True)],
 )
 def test_a_step_fails_by_more_failures_than_chance_gives(requests: int, failures: int, is_failed: bool) -> None:
     with_failures = replace(tried(10.0, 0.1, 0.1).step.endpoints[0], requests=requests, failures=failures)

@@ -320,11 +320,11 @@ class Climb:
 def is_by_chance(step: Step, fraction: float) -> bool:
     """True if so many failures, or more, are no surprise where this fraction fails: one of six requests says little.
 
-    Failures are taken as independent, by Poisson's law.
+    Failures are taken as independent, by Poisson's law. Where most fail, it is not chance: a server may hang.
     """
     due = sum(each.requests for each in step.endpoints)
     failed, mean = round(step.failed_fraction * due), fraction * due
-    if mean <= 0:
+    if mean <= 0 or 2 * failed > due:
         return False
     fewer = math.fsum(math.exp(count * math.log(mean) - mean - math.lgamma(count + 1)) for count in range(failed))
     return 1 - fewer > FAILURES_CHANCE
