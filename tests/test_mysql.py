@@ -17,7 +17,7 @@ from sojourn.tiers.database import Activity
 from sojourn.tiers.mysql import Session
 
 SERVER = shutil.which("mariadbd", path="/usr/sbin:/usr/bin")
-PATIENCE_SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 
 pytestmark = [
     pytest.mark.slow,
@@ -72,7 +72,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
 
 
 def until(session: Session, holds: Callable[[Activity], bool]) -> Activity:
-    end = time.monotonic() + PATIENCE_SECONDS
+    end = time.monotonic() + TIMEOUT_SECONDS
     while not holds(found := session.activity()):
         assert time.monotonic() < end, found
         # InnoDB shows its transactions anew only after they were not asked for during 0.1 s.

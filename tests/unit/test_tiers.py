@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from sojourn.failure import CouldNotRun
-from sojourn.tiers import mysql, postgresql, processes, prometheus, remote, sockets
+from sojourn.tiers import mysql, php_fpm, postgresql, processes, prometheus, remote, sockets
 from sojourn.tiers.declaration import Tier, parse_all
 from sojourn.tiers.watch import Sources, Watch
 
@@ -217,6 +220,39 @@ def test_what_mysql_says_is_read() -> None:
     assert (found.backends, found.active, found.in_transaction, found.in_use) == (6, 4, 1, 5)
     assert found.waits == {"Lock": 2, "IO": 1}
     assert (found.commits, found.connections_max) == (41, 151)
+
+
+class _Page(BaseHTTPRequestHandler):
+    """The status page of php-fpm for who asks for JSON; otherwise a text."""
+
+    def do_GET(self) -> None:
+        told = {
+            "pool": "www",
+            "listen queue": 3,
+            "active processes": 2,
+            "total processes": 4,
+            "max children reached": 1,
+        }
+        body = json.dumps(told).encode() if self.path == "/status?json" else b"pool: www\n"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_words: object) -> None:
+        """Says nothing."""
+
+
+def test_what_php_fpm_says_is_read() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        read = php_fpm.read(f"{url}/status")
+        with pytest.raises(CouldNotRun, match="no status page") as refused:
+            php_fpm.read(f"{url}/other")
+        server.shutdown()
+    assert read == {php_fpm.ACTIVE: 2, php_fpm.TOTAL: 4, php_fpm.WAITING: 3}
+    assert "pm.status_listen" in str(refused.value.hint)
 
 
 def test_metrics_are_read_and_what_is_none_is_left_out() -> None:

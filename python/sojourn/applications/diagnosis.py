@@ -36,7 +36,6 @@ others load the disk, threads wait for it at any load.
 POOL_MAX = 0.88
 """The limit of a connection pool's usage: nearly always exhausted."""
 POOL_WAITS_MIN = 0.5
-PHP_FPM_LEVELS = ("active_processes", "total_processes", "listen_queue")
 QUICK = 0.25
 OUTSIDE_SHARE = 0.55
 """The share of the workers' time spent on an external service above which that service is the cause."""
@@ -172,7 +171,7 @@ def _pool(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]
 
 def _busy_workers(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]:
     """Workers that say themselves that all of them are active, while requests wait."""
-    active, total, waiting = (top.levels.get(f"{php_fpm.PREFIX}{name}") for name in PHP_FPM_LEVELS)
+    active, total, waiting = (top.levels.get(name) for name in (php_fpm.ACTIVE, php_fpm.TOTAL, php_fpm.WAITING))
     if active is None or not total or waiting is None or active < POOL_MAX * total or waiting < POOL_WAITS_MIN:
         return
     owner = next((each.name for each in tiers if (each.command or "").startswith("php-fpm")), None)

@@ -38,9 +38,9 @@ from sojourn.tiers.watch import Watch
 
 COVERED_MIN = 0.5
 PREDICTIONS = "predictions.json"
+"""The file of predictions, written before any change is made."""
 TRIED_SHOWN_MAX = 5
 """How many requests that were tried once and answered otherwise are shown."""
-"""The file of predictions, written before any change is made."""
 
 
 def assess(

@@ -339,6 +339,8 @@ def read_options(
     }
     if target is None and (beside := next((name for name, value in given.items() if value), None)):
         raise CouldNotRun(f"{beside} is of an application", "give its URL, too: --target http://127.0.0.1:8000")
+    if postgresql is not None and mysql is not None:
+        raise CouldNotRun("--postgresql and --mysql exclude each other", "name the database whose tier is the last")
     return ApplicationOptions(
         target=target,
         tiers=tier or [],

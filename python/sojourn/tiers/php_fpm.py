@@ -10,13 +10,13 @@ from sojourn.failure import CouldNotRun
 
 TIMEOUT_SECONDS = 5.0
 BYTES_MAX = 1 << 20
-LEVELS = ("active processes", "total processes", "listen queue")
-"""The keys of the page that are levels now, and not counters or maxima since its start."""
-PREFIX = "php_fpm_"
+ACTIVE, TOTAL, WAITING = "php_fpm_active_processes", "php_fpm_total_processes", "php_fpm_listen_queue"
+LEVELS = {ACTIVE: "active processes", TOTAL: "total processes", WAITING: "listen queue"}
+"""The page's keys of what is a level now, and not a counter or a maximum since its start, by our names."""
 
 
 def read(url: str) -> dict[str, float]:
-    """Reads the page, as `php_fpm_active_processes`, `php_fpm_total_processes` and `php_fpm_listen_queue`.
+    """Reads the page's `LEVELS`.
 
     Raises:
         CouldNotRun: it does not answer, or something else.
@@ -25,7 +25,7 @@ def read(url: str) -> dict[str, float]:
     try:
         with urllib.request.urlopen(urlunsplit(parts._replace(query="json")), timeout=TIMEOUT_SECONDS) as answer:
             told = json.loads(answer.read(BYTES_MAX))
-        return {PREFIX + name.replace(" ", "_"): float(told[name]) for name in LEVELS}
+        return {name: float(told[key]) for name, key in LEVELS.items()}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CouldNotRun(
             f"{url} is no status page of php-fpm: {error!r}",

@@ -88,10 +88,11 @@ impl Acceptor {
         listener.socket.set_nonblocking(true)?;
         // Accepted sockets inherit it, which saves a call for each.
         rustix::net::sockopt::set_tcp_nodelay(&listener.socket, true)?;
-        let backlog = queue_length(&listener.socket)?.limit;
+        // Where the kernel does not tell the backlog, it is left alone.
+        let backlog = queue_length(&listener.socket).ok().map(|queue| queue.limit).filter(|&limit| limit > 0);
         registry::enter(listener.socket.as_fd(), backlog);
         let shed_response = shedding(listener.transport);
-        let queue = AcceptQueue::new(backlog, wait_max);
+        let queue = backlog.map_or_else(AcceptQueue::unknown, |backlog| AcceptQueue::new(backlog, wait_max));
         Ok(Acceptor { listener, shed_response, reserve: Mutex::new(reserve()), queue })
     }
 

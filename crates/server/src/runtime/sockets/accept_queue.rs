@@ -63,6 +63,11 @@ impl AcceptQueue {
         }
     }
 
+    /// A queue whose length is not known, and which is left alone.
+    pub fn unknown() -> AcceptQueue {
+        AcceptQueue::new(0, Duration::ZERO)
+    }
+
     /// Looks at the queue of `listener` if that is due, and adapts its limit. `accepted` was accepted just now, and `after`
     /// it come so many that are no longer in the queue but wait all the same.
     pub fn look(&self, listener: BorrowedFd<'_>, accepted: impl AsFd, after: usize) {

@@ -17,14 +17,14 @@ static LISTENING: Mutex<Listening> = Mutex::new(Listening { sockets: Vec::new(),
 static COMPLETED: Condvar = Condvar::new();
 
 struct Listening {
-    /// With their backlogs, which may be shorter for the moment.
-    sockets: Vec<(RawFd, u32)>,
+    /// With their backlogs, where they are known; they may be shorter for the moment.
+    sockets: Vec<(RawFd, Option<u32>)>,
     /// All sockets have been registered.
     are_all: bool,
 }
 
 /// Registers a listening socket with this backlog.
-pub fn enter(socket: BorrowedFd<'_>, backlog: u32) {
+pub fn enter(socket: BorrowedFd<'_>, backlog: Option<u32>) {
     LISTENING.lock().unwrap_or_else(PoisonError::into_inner).sockets.push((socket.as_raw_fd(), backlog));
 }
 
@@ -61,7 +61,9 @@ pub fn listening_sockets() -> io::Result<Vec<OwnedFd>> {
         if !seen.contains(&inode) && socket_acceptconn(socket) == Ok(true) {
             seen.push(inode);
             // A successor takes the backlog that it finds for the longest.
-            listen(socket, *backlog as i32)?;
+            if let Some(backlog) = *backlog {
+                listen(socket, backlog as i32)?;
+            }
             sockets.push(socket.try_clone_to_owned()?);
         }
     }
@@ -79,7 +81,7 @@ mod tests {
         let first = TcpListener::bind("127.0.0.1:0").unwrap();
         let (again, second) = (first.try_clone().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
         let all = [&first, &again, &second];
-        all.iter().for_each(|socket| enter(socket.as_fd(), 128));
+        all.iter().for_each(|socket| enter(socket.as_fd(), Some(128)));
         complete();
         let ours = || {
             let addresses =
