@@ -8,7 +8,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo demo-app docs wheel deb container test quick peers bench-applications bench-assess bench-server bench-proxy bench-dynamic bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-scale bench-import bench-studies clean
+.PHONY: demo demo-app docs wheel deb container test quick peers fuzz miri sbom reproducible bench-applications bench-assess bench-server bench-proxy bench-dynamic bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-scale bench-import bench-studies clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
@@ -34,9 +34,9 @@ deb: wheel
 container: wheel
 	scripts/container
 
-## test: all checks: format, lints, types, Rust tests, Python tests, end to end
+## test: all checks: format, lints, types, Rust tests, Python tests, end to end, and FUZZ=30 seconds of each fuzz target
 test: $(DEVELOPED) peers
-	scripts/test
+	FUZZ=$(FUZZ) scripts/test
 
 ## quick: the checks without the slow tests
 quick: $(DEVELOPED)
@@ -49,6 +49,10 @@ peers:
 ## fuzz: each fuzz target for FUZZ=30 seconds, from the committed corpora; by coverage if there are a nightly compiler and cargo-fuzz
 fuzz:
 	scripts/fuzz $(FUZZ)
+
+## miri: tests of the crates without input and output under Miri, or CRATES="http media"; needs a nightly compiler
+miri:
+	scripts/miri $(CRATES)
 
 ## sbom: what is installed was built from, as CycloneDX, into build/sbom.json; fails for a licence or a source that was not agreed to
 sbom:

@@ -63,13 +63,15 @@ class Condition:
 
 _HANDSHAKES: Sequence[Handshake] = ("full", "resumed")
 _SECURE_SIZES = {"500B": "500 B", "50KB": "50 KB"}
+_SECURE_BULK = {"5MB": "5 MB"}
+"""For bytes per second: what encryption costs, without the cost of requests."""
 HTTP2_STREAMS = (1, 10, 100)
 SECURE: Sequence[Condition] = (
     *(
         Condition(
             f"https-{size}", f"{shown}, TLS, HTTP/1.1, 10 clients", size, clients=SECURE_CLIENTS, protocol="https"
         )
-        for size, shown in _SECURE_SIZES.items()
+        for size, shown in (_SECURE_SIZES | _SECURE_BULK).items()
     ),
     *(
         Condition(

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from benchmarks.applications import synthetic
 from sojourn import _native
-from sojourn.applications import answer, demands, fitting, prices
+from sojourn.applications import answer, demands, fitting, prices, simulation, system_file
 from sojourn.applications.changes import Starting, changes
 from sojourn.applications.climb import idle_use
 from sojourn.applications.contention import Load, stretches
@@ -164,6 +164,18 @@ def test_cpu_time_within_what_an_idle_tier_s_use_varies_by_is_no_number() -> Non
     assert static.seconds.estimate == pytest.approx(0.0005, rel=0.05)
 
 
+def test_databases_are_asked_as_often_as_their_processes_are_switched() -> None:
+    mixes = [(rate, rate / 3) for rate in (2.0, 5.0, 9.0, 20.0, 40.0)] + [(30.0, 1.0), (2.0, 20.0)]
+    steps = [low_step(rates, 0.1) for rates in mixes]
+    for step, (pages, searches) in zip(steps, mixes, strict=True):
+        step.tiers["app"].switches_per_second = 25.0 + 3.1 * pages + 0.9 * searches
+    database = [TIERS[1].model_copy(update={"command": "postgres -D data"})]
+    assert demands.calls(steps, [PAGE, SEARCH], database) == {(PAGE, "app"): 3}
+    # Whoever serves clients is asked once, whatever else switches its threads.
+    server = [TIERS[1].model_copy(update={"command": "python app.py"})]
+    assert demands.calls(steps, [PAGE, SEARCH], server) == {}
+
+
 def low_step(rates: tuple[float, float], cores: float) -> StepFigures:
     """A step at these rates of the two endpoints, in which the application uses so many cores."""
     each = [
@@ -209,39 +221,80 @@ def test_limits_are_those_of_each_resource() -> None:
     assert 0.8 * alone < limits["workers of app"] < alone
 
 
-@pytest.mark.parametrize("fraction", [0.3, 0.6, 0.8])
+@pytest.mark.parametrize(("fraction", "apart"), [(0.45, 0.07), (0.6, 0.12), (0.8, 0.27)])
 @pytest.mark.parametrize("places", [(), (Places("workers", "app", 6),)])
-def test_the_layers_and_the_simulation_of_their_system_file_agree(
-    fraction: float, places: tuple[Places, ...], monkeypatch: pytest.MonkeyPatch
+def test_the_layers_and_the_simulation_agree_where_the_layers_are_fitted(
+    fraction: float, apart: float, places: tuple[Places, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sojourn.applications.network.REPLICATIONS", 3)
+    monkeypatch.setattr("sojourn.applications.simulation.REPLICATIONS", 3)
     found = network(places=places)
     rates = {name: fraction * found.capacity(SHARES) * share for name, share in SHARES.items()}
-    layers, simulated = found.mean_seconds(rates), found.simulated(due(rates, 400.0, 1), 400.0, 1)
+    layers, simulated = found.mean_seconds(rates), simulation.simulated(found, due(rates, 400.0, 1), 400.0, 1)
     assert layers is not None
     assert simulated is not None
     for name in rates:
-        assert layers[name] == pytest.approx(simulated[name].mean_seconds, rel=0.12)
+        assert layers[name] == pytest.approx(simulated[name].mean_seconds, rel=apart)
+
+
+def test_a_request_waits_for_its_turn_again_after_each_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sojourn.applications.simulation.REPLICATIONS", 3)
+    once = network(waits={PAGE: 0.0, SEARCH: 0.0})
+    often = replace(once, calls={(name, "db"): 5 for name in (PAGE, SEARCH)})
+    rates = {name: 0.75 * once.capacity(SHARES) * share for name, share in SHARES.items()}
+    arrivals = due(rates, 200.0, 1)
+    few, many = simulation.simulated(once, arrivals, 200.0, 1), simulation.simulated(often, arrivals, 200.0, 1)
+    assert few is not None
+    assert many is not None
+    assert many[PAGE].mean_seconds > 1.03 * few[PAGE].mean_seconds
+    # Where nobody else is there, it is the same CPU time in pieces.
+    whole, pieces = (simulation.simulated(each, {PAGE: [1.0]}, 2.0, 1) for each in (once, often))
+    assert whole is not None
+    assert pieces is not None
+    assert pieces[PAGE].mean_seconds == pytest.approx(whole[PAGE].mean_seconds, rel=1e-3)
+    text = system_file.for_requests(often, rates, {"e0": PAGE})
+    route = next(line for line in text.splitlines() if line.startswith("visits"))
+    # Of two processes of the application and one of the web server: 6 turns and 2.
+    assert [route.count(f'"{process}",') for process in ("app-0", "web-0")] == [6, 2]
+    assert route.count('"cores-0"') == 6 + 2 + 5
+
+
+def test_what_a_tier_hardly_works_for_does_not_visit_it() -> None:
+    demands = {**network().demands, (PAGE, "db"): 1e-6}
+    text = system_file.for_requests(network(demands=demands, calls={(PAGE, "db"): 4}), {PAGE: 1.0}, {"e0": PAGE})
+    assert text.count('holds = "app-0"') == 1
+
+
+def test_solvers_see_the_cores_that_tiers_share() -> None:
+    found = network(background=Background(0.2), processes={})
+    for fraction, takes in ((0.9, True), (1.1, False)):
+        rates = {name: fraction * found.capacity(SHARES) * share for name, share in SHARES.items()}
+        solved = _native.predict_system(system_file.for_solvers(found, rates))
+        assert (solved["solvers"]["open"]["answer"] is not None) == takes
+    alone = network(processes={"web": 1, "app": 1}, background=Background())
+    rates = {name: 0.9 * alone.capacity(SHARES) * share for name, share in SHARES.items()}
+    text = system_file.for_solvers(alone, rates)
+    # One interpreter is a core of two.
+    assert '[stations."app"]\ndiscipline = "ps"\nservers = 1' in text
 
 
 def test_beyond_what_it_can_take_there_are_no_response_times_but_those_of_a_while() -> None:
     found = network(places=(Places("workers", "app", 4),))
     over = {name: 1.05 * found.capacity(SHARES) * share for name, share in SHARES.items()}
     assert found.mean_seconds(over) is None
-    short, longer = (found.simulated(due(over, seconds, 1), seconds, 1) for seconds in (5.0, 20.0))
+    short, longer = (simulation.simulated(found, due(over, seconds, 1), seconds, 1) for seconds in (5.0, 20.0))
     assert short is not None
     assert longer is not None
     assert found.waits[PAGE] < short[PAGE].mean_seconds < 0.7 * longer[PAGE].mean_seconds
-    assert network(background=Background(2.5)).simulated(due(over, 5.0, 1), 5.0, 1) is None
+    assert simulation.simulated(network(background=Background(2.5)), due(over, 5.0, 1), 5.0, 1) is None
 
 
 def test_requests_wait_for_those_that_were_there_before_the_measured_time() -> None:
     alike = {PAGE: (1.0,), SEARCH: (1.0,)}
     demands = {(PAGE, "app"): 0.1, (SEARCH, "app"): 0.3}
     found = network(shapes=alike, demands=demands, waits=dict.fromkeys(SHARES, 0.0), processes={"app": 1})
-    alone = found.simulated({PAGE: [1.0]}, 100.0, 1)
-    behind = found.simulated({PAGE: [1.0, 50.0], SEARCH: [-0.2, 150.0]}, 100.0, 1)
-    beside = found.simulated({PAGE: [0.0, 50.0], SEARCH: [-0.2]}, 100.0, 1)
+    alone = simulation.simulated(found, {PAGE: [1.0]}, 100.0, 1)
+    behind = simulation.simulated(found, {PAGE: [1.0, 50.0], SEARCH: [-0.2, 150.0]}, 100.0, 1)
+    beside = simulation.simulated(found, {PAGE: [0.0, 50.0], SEARCH: [-0.2]}, 100.0, 1)
     assert alone is not None
     assert behind is not None
     assert beside is not None
@@ -258,7 +311,9 @@ def test_at_little_load_the_spread_is_that_which_was_measured() -> None:
     shape = shape_of([quantiles], [1.0])
     assert np.mean(shape) == pytest.approx(1.0)
     assert np.quantile(shape, 0.95) == pytest.approx(quantiles[-1] / values.mean(), rel=0.05)
-    found = network(shapes={PAGE: shape, SEARCH: shape}).simulated(due({PAGE: 0.2, SEARCH: 0.1}, 2e4, 1), 2e4, 1)
+    found = simulation.simulated(
+        network(shapes={PAGE: shape, SEARCH: shape}), due({PAGE: 0.2, SEARCH: 0.1}, 2e4, 1), 2e4, 1
+    )
     assert found is not None
     assert found[PAGE].p95_seconds == pytest.approx(0.0242 * quantiles[-1] / values.mean(), rel=0.1)
 
@@ -277,8 +332,8 @@ def measured(truth: Network, rate: float, shares: dict[str, float], kind: str, s
     rates = {name: rate * share for name, share in shares.items()}
     random, arrivals = np.random.default_rng(seed), due(rates, STEP_SECONDS, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sojourn.applications.network.REPLICATIONS", 12)
-        found = truth.simulated(arrivals, STEP_SECONDS, seed)
+        patch.setattr("sojourn.applications.simulation.REPLICATIONS", 12)
+        found = simulation.simulated(truth, arrivals, STEP_SECONDS, seed)
     assert found is not None
     each = [
         EndpointFigures(
@@ -525,8 +580,22 @@ def test_without_a_model_nothing_is_predicted_and_it_says_why() -> None:
     assert "+0%" in execution.in_words(done)
 
 
+def test_a_step_on_slower_cores_is_predicted_to_be_slower() -> None:
+    truth = network()
+    step = measured(truth, 0.6 * truth.capacity(SHARES), SHARES, "climb", 1)
+    slow = step.model_copy(deep=True)
+    for use in slow.tiers.values():
+        use.cpu_cores = 1.3 * (use.cpu_cores or 0.0)
+    found = fitting.Fitted(truth, TIERS, [], [step])
+    usual, slower = (fitting.tried(replace(found, unseen=[each]), 1)[0] for each in (step, slow))
+    assert usual.predicted_mean_seconds is not None
+    assert slower.predicted_mean_seconds is not None
+    waiting = truth.waits[PAGE]
+    assert slower.predicted_mean_seconds - waiting > 1.3 * (usual.predicted_mean_seconds - waiting)
+
+
 def test_simulated_system_files_are_read_by_everybody() -> None:
-    text = network(places=(Places("workers", "app", 8),)).system_file({PAGE: 10.0, SEARCH: 5.0})
+    text = system_file.for_solvers(network(places=(Places("workers", "app", 8),)), {PAGE: 10.0, SEARCH: 5.0})
     assert _native.system_structure(text)
 
 
@@ -562,7 +631,7 @@ def test_a_figure_of_few_requests_says_nothing_of_the_model(plain: ApplicationSu
     assert plain.model is not None
     alone = network(shapes={}, demands={(PAGE, "web"): 1e-6, (SEARCH, "web"): 1e-6})
     for count in (100, 2_000):
-        said = alone.simulated({PAGE: [float(second) for second in range(count)]}, count, 1)
+        said = simulation.simulated(alone, {PAGE: [float(second) for second in range(count)]}, count, 1)
         assert said is not None
         # Of an exponential: its deviation is its mean; of p95, sqrt(p (1 - p) / n) / density, over three means.
         assert said[PAGE].mean_within == pytest.approx(1.96 / math.sqrt(count), rel=0.5)

@@ -2,7 +2,8 @@
 //! one (RFC 9111, 4.1).
 //!
 //! The values of those fields make the secondary key. Normalisation keeps the meaning: lines of one field are joined,
-//! and in preference lists whitespace, case and order are removed. Other fields are only trimmed.
+//! in preference lists whitespace, case and order are removed, and in other lists whitespace around commas. Fields that
+//! are no lists are only trimmed.
 
 use sojourn_http::token::is_token;
 
@@ -11,6 +12,10 @@ use super::forward::is_set_here;
 
 /// Fields compared without regard to case, whitespace and order: weights express the preference, not the order.
 const PREFERENCES: [&str; 3] = ["accept-encoding", "accept-language", "accept-charset"];
+
+/// Fields whose values may have commas although they are no lists. Every other field is a list, or has no commas outside
+/// quoted strings, as RFC 9110, 5.5 asks of new fields.
+const NO_LISTS: [&str; 6] = ["authorization", "cookie", "from", "origin", "referer", "user-agent"];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vary {
@@ -61,9 +66,16 @@ pub fn secondary_key(names: &str, request: Section<'_>) -> Vec<u8> {
             if PREFERENCES.contains(&name) {
                 append_preference(&mut key, values);
             } else {
+                let is_list = !NO_LISTS.contains(&name);
                 for (index, value) in values.enumerate() {
-                    key.extend_from_slice(if index == 0 { b"" } else { b", " });
-                    key.extend_from_slice(value);
+                    if index > 0 {
+                        key.push(b',');
+                    }
+                    if is_list {
+                        append_list(&mut key, value);
+                    } else {
+                        key.extend_from_slice(value);
+                    }
                 }
             }
         }
@@ -87,6 +99,35 @@ fn append_preference<'b>(key: &mut Vec<u8>, values: impl Iterator<Item = &'b [u8
     for (index, member) in members.into_iter().enumerate() {
         key.extend_from_slice(if index == 0 { b"" } else { b"," });
         key.extend(normal(member));
+    }
+}
+
+/// Appends one line of a list without the whitespace around commas, unless a comma is in a quoted string (RFC 9110, 5.6).
+fn append_list(key: &mut Vec<u8>, value: &[u8]) {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    // Where whitespace after the last comma, and whitespace before the next one, begins in the key.
+    let (mut member, mut text_end) = (key.len(), key.len());
+    for &byte in value {
+        if !is_quoted && byte == b',' {
+            key.truncate(text_end);
+            key.push(byte);
+            (member, text_end) = (key.len(), key.len());
+            continue;
+        }
+        let is_blank = matches!(byte, b' ' | b'\t');
+        if is_blank && !is_quoted && key.len() == member {
+            continue;
+        }
+        key.push(byte);
+        if is_quoted || !is_blank {
+            text_end = key.len();
+        }
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_quoted,
+            b'"' => is_quoted = !is_quoted,
+            _ => {}
+        }
     }
 }
 
@@ -128,6 +169,8 @@ mod tests {
     fn what_matches() {
         assert!(same("foo", "Foo: 1\r\nBar: 2\r\n", "bar: 3\r\nfoo:  1 \r\n"));
         assert!(same("foo", "Foo: 1\r\nFoo: 2\r\n", "Foo: 1, 2\r\n"));
+        assert!(same("foo", "Foo: 1,2\r\n", "Foo:  1\t,  2 \r\n"));
+        assert!(same("foo", "Foo: \"a, b\",c d\r\n", "Foo: \"a, b\" , c d\r\n"));
         assert!(same("bar,foo", "", ""));
         assert!(same(
             "accept-encoding",
@@ -146,6 +189,11 @@ mod tests {
         assert!(!same("foo", "Foo: 1\r\n", "Foo: 2\r\n"));
         assert!(!same("foo", "Foo: a\r\n", "Foo: A\r\n"));
         assert!(!same("foo", "Foo:\r\n", ""), "an empty field is not an absent one");
+        assert!(!same("foo", "Foo: 1, 2\r\n", "Foo: 1 2\r\n"));
+        assert!(!same("foo", "Foo: a b, c\r\n", "Foo: ab, c\r\n"));
+        assert!(!same("foo", "Foo: \"a, b\"\r\n", "Foo: \"a,b\"\r\n"), "a quoted comma separates nothing");
+        assert!(!same("foo", "Foo: \"\\\", b\"\r\n", "Foo: \"\\\",b\"\r\n"), "an escaped quote ends nothing");
+        assert!(!same("cookie", "Cookie: a=b, c\r\n", "Cookie: a=b,c\r\n"));
         assert!(!same("bar,foo", "Foo: 1\r\n", "Bar: 1\r\n"));
         assert!(!same("bar,foo", "Bar: 1\r\n", "Foo: 1\r\nBar: 1\r\n"));
         assert!(!same("accept-encoding", "Accept-Encoding: gzip\r\n", "Accept-Encoding: gzip;q=0\r\n"));

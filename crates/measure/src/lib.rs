@@ -15,6 +15,7 @@ pub mod interval_log;
 pub mod limits;
 pub mod machine;
 pub mod memory;
+pub mod priority;
 pub mod probe;
 mod proc_file;
 pub mod process;

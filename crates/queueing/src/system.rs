@@ -129,6 +129,11 @@ impl StationModel {
         self.capacity.as_ref().is_some_and(|capacity| capacity.when_full == WhenFull::Block)
     }
 
+    /// Returns true if jobs wait for one of a limited number of places in service.
+    pub fn has_places(&self) -> bool {
+        matches!(self.discipline, Discipline::Fifo | Discipline::Lps { .. })
+    }
+
     /// Returns true unless the station is a delay.
     pub fn is_limited(&self) -> bool {
         self.discipline != Discipline::Is

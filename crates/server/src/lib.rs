@@ -42,7 +42,7 @@ pub use runtime::blocking::serve_one;
 pub use runtime::sockets::accept::{Accepted, Acceptor, Arrival, BACKLOG, address, shed_with};
 pub use runtime::sockets::accept::{LISTENERS_MAX, Listener};
 pub use runtime::sockets::options::{defer_accept, kernel_tls_available};
-pub use runtime::sockets::registry::{complete as listening_is_complete, listening_sockets};
+pub use runtime::sockets::registry::{complete as listening_is_complete, enter_admin, listening_sockets};
 pub use signals::{PASSED_ON, Requests, ignore, reopen_on_signal};
 pub use site::{Program, Site};
 pub use stop::Stop;

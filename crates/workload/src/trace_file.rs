@@ -6,15 +6,16 @@
 //! |---|---|
 //! | origin: Unix time in ns (i64), clock ahead of UTC in s (i32) | 12 |
 //! | counts of documents, sessions, requests (u32 each) | 12 |
-//! | of a file with times: how many paths have them (u32), then the times of all requests and of each path | 4 |
+//! | in a file with times: count of paths that have them (u32) | 4 |
+//! | behind it the times of all requests (*times*) | 2 × 8 to 2 × 64 |
+//! | each of these paths: length of the host (u16) and of the path (u32), host and path in UTF-8, *times* | 6 + host + path + 2 × 8 to 2 × 64 |
 //! | each document: size in bytes (u64), status (u16), length of the host (u16) and of the name (u32), host and name in UTF-8 | 16 + host + name |
 //! | each session, by its start: start in ns (u64), count of requests (u32) | 12 |
 //! | behind it each of its requests: offset in ns (u64), document (u32) | 12 |
 //!
-//! Times are two distributions, of requests and of upstreams, each of eight u64: count (0: there are no such times, and no
-//! more of its numbers), mean, p50, p90, p95, p99, p99.9 and greatest in ns. Before those of a path stand the length of its
-//! host (u16) and of itself (u32), host and path in UTF-8. A file without times has the older magic, so that older
-//! versions read it.
+//! *Times* are two distributions, of requests and of upstreams, each of eight u64: count (if it is 0, the others are left
+//! out), mean, p50, p90, p95, p99, p99.9 and greatest in ns. A file without times has the older magic, so that older versions
+//! read it.
 //!
 //! Nothing follows. Memory is not reserved by the counts in the file but grows with the bytes read, and only the current
 //! session is held.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sojourn.applications import demands, diagnosis, fitting
+from sojourn.applications import demands, diagnosis, fitting, system_file
 from sojourn.applications.changes import Starting, changes, limit_of
 from sojourn.applications.demands import Measured
 from sojourn.applications.fitting import Fitted
@@ -104,16 +104,12 @@ def _calibrated(found: Fitted, cause: Cause, shares: Mapping[str, float], knee: 
 def _model(summary: ApplicationSummary, found: Fitted, shares: Mapping[str, float], seed: int) -> Model:
     held_out = fitting.tried(found, seed)
     errors = fitting.median_errors(held_out)
-    for step in summary.steps:
-        if step in found.unseen:
-            network = fitting.beside(found.network, step, found.tiers)
-            predicted = network.mean_seconds(fitting.rates_of(step))
-            rate = sum(each.offered_requests_per_second for each in step.endpoints)
-            step.predicted_response_time_mean_seconds = (
-                None
-                if predicted is None
-                else sum(each.offered_requests_per_second * predicted[each.name] for each in step.endpoints) / rate
-            )
+    for step in found.unseen:
+        own = [each for each in held_out if each.offered_requests_per_second == fitting.load_of(step)]
+        means = [(each.measured_per_second, each.predicted_mean_seconds) for each in own]
+        rate = sum(rate for rate, mean in means if mean is not None)
+        if rate > 0 and all(mean is not None for each, mean in means if each > 0):
+            step.predicted_response_time_mean_seconds = sum(each * (mean or 0.0) for each, mean in means) / rate
     judged = {what: len(each) for what, each in fitting.errors(held_out).items()}
     believed = bool(errors) and all(errors.get(what, 1.0) <= limit for what, limit in fitting.ERRORS_MAX.items())
     if not believed:
@@ -131,7 +127,7 @@ def _model(summary: ApplicationSummary, found: Fitted, shares: Mapping[str, floa
         places=[f"{each.count} {each.what} of {each.tier}" for each in network.places],
         processes=dict(network.processes),
         waits_seconds=dict(network.waits),
-        system_file=network.system_file({name: share for name, share in shares.items()}),
+        system_file=system_file.for_solvers(network, {name: share for name, share in shares.items()}),
         limits_requests_per_second=network.limits(shares),
         held_out=held_out,
         errors=dict(errors),

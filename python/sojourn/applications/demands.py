@@ -34,6 +34,10 @@ of the clock's ticks.
 SCATTER_FRACTION = 0.03
 """The scatter of a usage at a load, relative to it: caches, the processor's frequency, other programs."""
 VARIANCE_ROUNDS = 3
+DATABASES = ("postgres", "mysqld", "mariadbd", "redis-server", "memcached", "mongod")
+"""Programs that are asked several times for a request."""
+CALLS_MAX = 12
+"""More calls are taken for so many."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,31 @@ def measure(
             told = told and interval.estimate * most > (without_load.high - without_load.low) / 2
             demands.append(Demand(endpoint=name, tier=tier, seconds=interval, identifiable=told))
     return Measured(demands, errors, falls, warnings)
+
+
+def calls(
+    steps: Sequence[StepFigures], endpoints: Sequence[str], tiers: Sequence[TierDescription]
+) -> dict[tuple[str, str], int]:
+    """How often a request of each endpoint asks each database, where it asks more than once.
+
+    A database's process waits for the next query after each answer, so that it is switched as often.
+    """
+    from scipy.optimize import nnls
+
+    found = dict[tuple[str, str], int]()
+    for tier in tiers:
+        known = [step for step in steps if step.tiers[tier.name].switches_per_second]
+        if not (tier.command or "").startswith(DATABASES) or len(known) <= len(endpoints):
+            continue
+        switches = np.array([step.tiers[tier.name].switches_per_second for step in known], dtype=float)
+        throughputs = np.array([[_throughput(step, name) for name in endpoints] for step in known])
+        # Counts vary by their square root; some are of background work.
+        weights = 1 / np.sqrt(switches)
+        design = np.column_stack([throughputs, np.ones(len(known))]) * weights[:, np.newaxis]
+        for name, count in zip(endpoints, nnls(design, switches * weights)[0], strict=False):
+            if round(count) > 1:
+                found[name, tier.name] = min(CALLS_MAX, round(count))
+    return found
 
 
 def _deviations(throughputs: FloatArray, busy: FloatArray, seconds: FloatArray) -> FloatArray:

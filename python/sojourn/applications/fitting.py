@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sojourn.applications.contention import Load, stretches
-from sojourn.applications.demands import Measured
+from sojourn.applications.demands import Measured, calls
 from sojourn.applications.diagnosis import CoreGroup, core_groups
-from sojourn.applications.network import Background, Figures, Network, Places, shape_of
+from sojourn.applications.network import Background, Network, Places, shape_of
+from sojourn.applications.simulation import Figures, simulated
 from sojourn.applications.summary import CLIMB, EndpointFigures, HeldOutFigure, StepFigures, TierDescription
 
 ERRORS_MAX: Mapping[str, float] = {"throughput": 0.05, "mean": 0.15, "p95": 0.25}
@@ -42,6 +43,10 @@ CPU_MIN_SECONDS = 1e-4
 BACKGROUND_STEPS = 8
 OTHERS_MORE_MAX = 0.3
 """Steps in which other programs use more additional cores than this are left out as disturbed."""
+SPEED_CORES_MIN = 0.1
+"""Fewer cores in use do not tell how fast they are."""
+SLOWER_MAX = 1.6
+"""What takes longer than so many times as usual is not the same work."""
 OTHERS_WIDTH = 0.01
 """How well it is found which usage by other programs explains the waits for cores, in cores."""
 QUIET_QUANTILE = 0.25
@@ -108,6 +113,7 @@ def fit(
         demands=by_tier,
         waits=dict.fromkeys(endpoints, 0.0),
         processes=turns(top, [tier for tier in tiers if tier.name in known]),
+        calls=calls(steps, endpoints, [tier for tier in tiers if tier.name in known]),
         places=places,
         background=background([*steps, top], tiers),
         falls=measured.falls,
@@ -145,7 +151,7 @@ def tried(found: Fitted, seed: int) -> list[HeldOutFigure]:
     """
     loads = defaultdict[float, list[StepFigures]](list)
     for step in found.unseen:
-        loads[round(step.offered_requests_per_second, 3)].append(step)
+        loads[load_of(step)].append(step)
     random, result = np.random.default_rng(seed), []
     for load, steps in sorted(loads.items()):
         told = [_again(found, step, seed, random) for step in steps]
@@ -188,7 +194,10 @@ def _again(found: Fitted, step: StepFigures, seed: int, random: np.random.Genera
         each.name: each.due_seconds or [float(time) for time in random.uniform(0, seconds, each.requests or 0)]
         for each in step.endpoints
     }
-    return beside(found.network, step, found.tiers).simulated(due, seconds, seed)
+    network = beside(found.network, step, found.tiers)
+    slower = _slower(network, step, found.tiers)
+    demands = {key: slower * time for key, time in network.demands.items()}
+    return simulated(replace(network, demands=demands), due, seconds, seed)
 
 
 def _combined(rows: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
@@ -207,6 +216,21 @@ def beside(network: Network, step: StepFigures, tiers: Sequence[TierDescription]
     """The network with the cores that others used in a step."""
     taken = others(step, tiers)
     return network if taken is None else replace(network, background=Background(taken + idle(tiers)))
+
+
+def _slower(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) -> float:
+    """The CPU time that a step's answers took, of what they take on average; 1 where too little was used.
+
+    On a virtual machine the same work takes more or less time from one minute to the next, as others use its caches.
+    """
+    uses = [step.tiers[tier.name].cpu_cores for tier in tiers if tier.name in network.tiers]
+    rates = {each.name: each.requests_per_second for each in step.endpoints}
+    own = sum(each or 0.0 for each in uses) - idle(tiers)
+    if own < SPEED_CORES_MIN or any(each is None for each in uses):
+        return 1.0
+    more = network.larger(rates)
+    usual = sum(network.cpu(rates, tier) * more.get(tier, 1.0) for tier in network.tiers)
+    return min(SLOWER_MAX, max(1 / SLOWER_MAX, own / usual)) if usual > 0 else 1.0
 
 
 def idle(tiers: Sequence[TierDescription]) -> float:
@@ -267,6 +291,11 @@ def others(step: StepFigures, tiers: Sequence[TierDescription]) -> float | None:
         middle = (low + high) / 2
         low, high = (middle, high) if stretch(middle) < waited else (low, middle)
     return high
+
+
+def load_of(step: StepFigures) -> float:
+    """The load in requests/s as held-out figures name it."""
+    return round(step.offered_requests_per_second, 3)
 
 
 def rates_of(step: StepFigures) -> dict[str, float]:

@@ -5,43 +5,30 @@ and those behind it, and while it waits for external services (`holds`, in a sys
 utilisation law, their stretch from `contention`, and the remaining response time is a wait. A request's size is drawn
 once and scales all its parts, with the spread measured at low load.
 
-Means come directly from the layered approximation; percentiles from simulating the system file.
+Means of a steady state come from the layered approximation; `simulation` has the times of given requests.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sojourn import _native
 from sojourn.applications.contention import Load, Stretch, stretches, utilisation
 from sojourn.applications.diagnosis import CoreGroup
 from sojourn.assessment.verification.predictions import mean_wait
-from sojourn.calibration.estimate import FloatArray
 
-HALF_WIDTH = 0.02
-JOBS_MAX = 400_000
-REPLICATIONS = 40
-"""Of a step's requests. Their spread tells how far a measurement may be from the model if the model is right."""
-RATE_MIN = 1e-6
-"""In a system file, of a class whose arrivals are given (1/s)."""
-NORMAL = 1.96
-"""Standard errors on either side of a 95 % interval."""
 HOLDING_MIN = 0.1
 """An endpoint with less than this share of the mean CPU time in the tier with limited places does not use them."""
+USED_MIN = 0.01
+"""An endpoint with less than this share of the mean CPU time in a tier is not seen there."""
 ROUTES_MAX = 16
 """The most routes through processes that are modelled separately; beyond, the last tier's processes form one station.
 """
-UNIT_BYTES = 1000
-"""The size of a mean request in the system file, where sizes represent the common factor of all parts."""
 BISECTIONS = 12
 NEARLY_FULL = 0.92
-NOTHING_SECONDS = 1e-7
 SATURATION_WIDTH = 2e-3
 """The relative precision of the load at which cores saturate."""
 SATURATED = 0.98
@@ -83,17 +70,6 @@ class Background:
 
 
 @dataclass(frozen=True)
-class Figures:
-    """An endpoint's response times in a step, over replications of it."""
-
-    mean_seconds: float
-    p95_seconds: float
-    mean_within: float
-    """How far from it, relative, the mean of the same requests may be by chance (95 %)."""
-    p95_within: float
-
-
-@dataclass(frozen=True)
 class Network:
     """The fitted network."""
 
@@ -107,6 +83,8 @@ class Network:
     """Other time of an endpoint's request in an idle system, in seconds."""
     processes: Mapping[str, int] = field(default_factory=dict)
     """Tiers whose processes take turns, one core each; other tiers have a process or thread per request."""
+    calls: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """How often the tier in front asks a tier for an endpoint's request, where it is more than once."""
     places: tuple[Places, ...] = ()
     serial: Serial | None = None
     quotas: Mapping[str, float] = field(default_factory=dict)
@@ -125,11 +103,11 @@ class Network:
             if limit is not None:
                 found[f"cores of {', '.join(group.tiers)}"] = limit
         for tier, count in self.processes.items():
-            if self._cpu(shares, tier) > 0:
+            if self.cpu(shares, tier) > 0:
                 found[f"processes of {tier}"] = self._limit_of_cpu(tier, count, shares)
         most = min(found.values(), default=math.inf)
         for tier, cores in self.quotas.items():
-            if self._cpu(shares, tier) > 0:
+            if self.cpu(shares, tier) > 0:
                 found[f"quota of {tier}"] = self._limit_of_cpu(tier, cores, shares)
         if self.serial is not None:
             found[f"{self.serial.what} of {self.serial.tier}"] = 1 / self.serial.seconds
@@ -152,77 +130,9 @@ class Network:
         if waiting is None:
             return None
         return {
-            name: self._passing(name, stretched) + (waiting if self._holds(name, self._fewest()) else 0.0)
+            name: self._passing(name, stretched) + (waiting if self.holds(name, self.fewest()) else 0.0)
             for name in self.endpoints
         }
-
-    def simulated(self, due: Mapping[str, Sequence[float]], seconds: float, seed: int) -> dict[str, Figures] | None:
-        """The response times of requests that are due at these times, by endpoint; None if others have all cores.
-
-        The system is empty at the first of them: a load near capacity, or above it, has no steady state within a step.
-
-        Args:
-            due: by endpoint, from the begin of the measured time; those due before it, or after its end, are there for
-                the others to wait for.
-            seconds: how long it is measured.
-            seed: of the requests' sizes and times.
-        """
-        rates = {name: sum(0 <= each < seconds for each in times) / seconds for name, times in due.items()}
-        capacity = self._limit_of_cores(rates) if sum(rates.values()) > 0 else 0.0
-        if capacity <= 0:
-            return None
-        scale = min(1.0, SATURATED * capacity / sum(rates.values()))
-        arrivals: dict[str, tuple[str, FloatArray]] = {}
-        for index, name in enumerate(self.endpoints):
-            times = np.sort(np.array(due.get(name, ())))
-            measured = (times >= 0) & (times < seconds)
-            # A class of its own has those whose times do not count.
-            parts = {_class(index): times[measured], f"unmeasured{index}": times[~measured]}
-            arrivals |= {class_name: (name, part) for class_name, part in parts.items() if part.size}
-        classes = {class_name: name for class_name, (name, _) in arrivals.items()}
-        text = self._system_file({name: rate * scale for name, rate in rates.items()}, classes)
-        random, said = np.random.default_rng(seed), defaultdict[str, list[tuple[float, float]]](list)
-        for replication in range(REPLICATIONS):
-            traces = {each: (times, self._sizes(name, times.size, random)) for each, (name, times) in arrivals.items()}
-            found = _native.simulate_system(
-                text, HALF_WIDTH, JOBS_MAX, seed + replication, targets=["mean", "p95"], traces=traces
-            )
-            for index, name in enumerate(self.endpoints):
-                times = found["classes"].get(_class(index), {}).get("response_time_seconds")
-                if times and times["mean"] is not None and times["p95"] is not None:
-                    said[name].append((times["mean"], times["p95"]))
-        return {name: _figures(np.array(each)) for name, each in said.items()}
-
-    def system_file(self, rates: Mapping[str, float]) -> str:
-        """The network as a system file at these rates, with the stretches at that load."""
-        classes = {_class(index): name for index, name in enumerate(self.endpoints) if rates.get(name, 0.0) > 0}
-        return self._system_file(rates, classes)
-
-    def _system_file(self, rates: Mapping[str, float], classes: Mapping[str, str]) -> str:
-        stretched = self._stretches(rates) or self._alone()
-        lines = ['name = "application"', ""]
-        places = self._fewest()
-        if places is not None:
-            for part in range(self._parts(places)):
-                # Taking a place costs no time; holding it does.
-                lines += [f"[stations.places-{part}]  # {places.what} of {places.tier}", 'discipline = "lps"']
-                lines += [f"r = {places.count // self._parts(places)}", 'demand = "1ns"', ""]
-        for tier, count in self._split().items():
-            for place in range(count):
-                lines += [f'[stations."{tier}-{place}"]', 'discipline = "ps"', 'demand = "1ns"', ""]
-        for tier in self.tiers:
-            if tier in self._split():
-                continue
-            if tier in self.processes:
-                lines += [f'[stations."{tier}"]', 'discipline = "ps"', f"servers = {self.processes[tier]}"]
-            else:
-                lines += [f'[stations."{tier}"]', 'discipline = "is"']
-            lines += ['demand = "1ns"', ""]
-        lines += ["[stations.elsewhere]", 'discipline = "is"', 'demand = "1ns"', ""]
-        for class_name, name in classes.items():
-            lines += [f"[classes.{class_name}]  # {name}", f'rate = "{max(rates.get(name, 0.0), RATE_MIN):.6g}/s"']
-            lines += [f"document = {self._shape(name)}", *self._routes(class_name, name, stretched), ""]
-        return "\n".join(lines)
 
     def working(self, rates: Mapping[str, float], places: Places) -> float:
         """The number of these places held at some load if there were no limit, by Little's law."""
@@ -231,13 +141,14 @@ class Network:
         stretched = self._stretches({name: rate * scale for name, rate in rates.items()}) or self._alone()
         return self._held_at(rates, places, stretched)
 
-    def _cpu(self, shares: Mapping[str, float], tier: str) -> float:
+    def cpu(self, shares: Mapping[str, float], tier: str) -> float:
+        """The cores that a tier uses at these rates, if they are fully busy."""
         return sum(share * self.demands.get((name, tier), 0.0) for name, share in shares.items())
 
     def _stretches(self, rates: Mapping[str, float]) -> dict[str, Stretch] | None:
-        total, found, more = sum(rates.values()), dict[str, Stretch](), self._larger(rates)
+        total, found, more = sum(rates.values()), dict[str, Stretch](), self.larger(rates)
         for group in self.groups:
-            loads = [Load(self._cpu(rates, tier), self.processes.get(tier)) for tier in group.tiers]
+            loads = [Load(self.cpu(rates, tier), self.processes.get(tier)) for tier in group.tiers]
             larger = [more[tier] for tier in group.tiers]
             loads = [replace(load, busy_cores=load.busy_cores * more) for load, more in zip(loads, larger, strict=True)]
             factors = stretches(loads, group.cores, self.background.at(total))
@@ -255,7 +166,7 @@ class Network:
 
     def _saturation(self, group: CoreGroup, shares: Mapping[str, float]) -> float | None:
         """The load at which cores, or processes competing for them, are always busy."""
-        mean = sum(self._cpu(shares, tier) for tier in group.tiers) + self.background.per_request
+        mean = sum(self.cpu(shares, tier) for tier in group.tiers) + self.background.per_request
         if mean <= 0:
             return None
         alone = replace(self, groups=(group,))
@@ -275,13 +186,13 @@ class Network:
         A tier at its own limit always has work: it does not sleep and wake up for each request as on idle cores, so its
         demands are those of busy ones whatever the other cores do.
         """
-        return cores / self._cpu(shares, tier)
+        return cores / self.cpu(shares, tier)
 
-    def _larger(self, rates: Mapping[str, float]) -> dict[str, float]:
+    def larger(self, rates: Mapping[str, float]) -> dict[str, float]:
         """The factor on CPU time by tier, because cores are not fully busy."""
         found = dict[str, float]()
         for group in self.groups:
-            loads = [Load(self._cpu(rates, tier), None) for tier in group.tiers]
+            loads = [Load(self.cpu(rates, tier), None) for tier in group.tiers]
             falls = [self.falls.get(tier, 0.0) for tier in group.tiers]
             busy = utilisation(loads, falls, group.cores, self.background.at(sum(rates.values())))
             found |= {tier: 1 + fall * (1 - min(1.0, busy)) for tier, fall in zip(group.tiers, falls, strict=True)}
@@ -294,30 +205,37 @@ class Network:
         total = sum(rates.values())
         return replace(self, places=(), serial=None).capacity({name: rate / total for name, rate in rates.items()})
 
-    def _fewest(self) -> Places | None:
+    def fewest(self) -> Places | None:
         return min(self.places, key=lambda each: each.count, default=None)
 
-    def _parts(self, places: Places) -> int:
+    def parts(self, places: Places) -> int:
         """The number of queues for places: one per process with its own places, or one in all."""
         count = self.processes.get(places.tier, 1)
-        return count if places.what == "workers" and places.tier in self._split() and places.count >= 2 * count else 1
+        return count if places.what == "workers" and places.tier in self.split() and places.count >= 2 * count else 1
 
-    def _holds(self, name: str, places: Places | None) -> bool:
+    def uses(self, name: str, tier: str) -> bool:
+        """Whether an endpoint's requests get to a tier: what the fit leaves to chance is no visit."""
+        here = [self.demands.get((each, tier), 0.0) for each in self.endpoints]
+        if not any(tier in group.tiers for group in self.groups):
+            return False
+        return tier == self.tiers[0] or self.demands.get((name, tier), 0.0) > USED_MIN * sum(here) / len(here)
+
+    def holds(self, name: str, places: Places | None) -> bool:
         if places is None:
             return False
         here = [self.demands.get((each, places.tier), 0.0) for each in self.endpoints]
         return self.demands.get((name, places.tier), 0.0) >= HOLDING_MIN * sum(here) / len(here)
 
-    def _behind(self, places: Places) -> tuple[str, ...]:
+    def behind(self, places: Places) -> tuple[str, ...]:
         """The tiers whose CPU time is used while holding a place."""
         return self.tiers[self.tiers.index(places.tier) :] if places.tier in self.tiers else self.tiers
 
     def _held(self, name: str, places: Places, stretched: Mapping[str, Stretch]) -> float:
-        if not self._holds(name, places):
+        if not self.holds(name, places):
             return 0.0
         return self.waits.get(name, 0.0) + sum(
             self.demands.get((name, tier), 0.0) * stretched[tier].whole
-            for tier in self._behind(places)
+            for tier in self.behind(places)
             if tier in stretched
         )
 
@@ -344,40 +262,26 @@ class Network:
 
     def _waits_for_place(self, rates: Mapping[str, float], stretched: Mapping[str, Stretch]) -> float | None:
         """The mean wait for a place in an M/G/n system (Allen and Cunneen's approximation); None if all are held."""
-        places = self._fewest()
+        places = self.fewest()
         if places is None:
             return 0.0
-        holding = {name: rate for name, rate in rates.items() if self._holds(name, places)}
+        holding = {name: rate for name, rate in rates.items() if self.holds(name, places)}
         rate = sum(holding.values())
         if rate == 0:
             return 0.0
         times = {name: self._held(name, places, stretched) for name in holding}
         held = sum(each * times[name] for name, each in holding.items()) / rate
-        if rate * held >= places.count // self._parts(places) * self._parts(places):
+        if rate * held >= places.count // self.parts(places) * self.parts(places):
             return None
         second = sum(each * times[name] ** 2 * self._square(name) for name, each in holding.items()) / rate
-        parts = self._parts(places)
+        parts = self.parts(places)
         return mean_wait(rate / parts, held, places.count // parts) * second / held**2 / 2
 
     def _square(self, name: str) -> float:
         shape = self.shapes.get(name)
         return 2.0 if not shape else float(np.mean(np.square(shape)) / np.mean(shape) ** 2)
 
-    def _sizes(self, name: str, count: int, random: np.random.Generator) -> FloatArray:
-        shape = self.shapes.get(name)
-        if not shape:
-            return random.exponential(UNIT_BYTES, count)
-        return random.choice(np.array(shape), count) * (UNIT_BYTES / float(np.mean(shape)))
-
-    def _shape(self, name: str) -> str:
-        shape = self.shapes.get(name)
-        if not shape:
-            return f'{{ law = "exponential", mean = "{UNIT_BYTES}B" }}'
-        scale = UNIT_BYTES / (sum(shape) / len(shape))
-        values = ", ".join(f'"{value * scale:.5g}B"' for value in shape)
-        return f'{{ law = "empirical", values = [{values}] }}'
-
-    def _split(self) -> dict[str, int]:
+    def split(self) -> dict[str, int]:
         """Tiers with a station per process."""
         found, ways = dict[str, int](), 1
         for tier, count in self.processes.items():
@@ -385,66 +289,6 @@ class Network:
                 found[tier] = count
                 ways *= count
         return found
-
-    def _routes(self, class_name: str, name: str, stretched: Mapping[str, Stretch]) -> list[str]:
-        split = self._split()
-        used = [tier for tier in split if self.demands.get((name, tier), 0.0) > 0]
-        ways = list(itertools.product(*(range(split[tier]) for tier in used)))
-        if len(ways) == 1:
-            return [f"route = [{self._route(name, stretched, dict(zip(used, ways[0], strict=True)))}]"]
-        lines = []
-        for place, way in enumerate(ways):
-            visits = self._route(name, stretched, dict(zip(used, way, strict=True)))
-            lines += [f"[[classes.{class_name}.routes]]", f'name = "way{place}"', f"probability = {1 / len(ways):.9f}"]
-            lines.append(f"visits = [{visits}]")
-        return lines
-
-    def _route(self, name: str, stretched: Mapping[str, Stretch], way: Mapping[str, int]) -> str:
-        places = self._fewest()
-        visits, holding = list[str](), self._holds(name, places)
-        behind = self._behind(places) if holding and places is not None else ()
-        before = [tier for tier in self.tiers if tier not in behind]
-        for tier in before:
-            visits += self._visit(name, tier, stretched, way, "")
-        held = ""
-        if holding and places is not None:
-            part = way.get(places.tier, 0) if self._parts(places) > 1 else 0
-            held = f', holds = "places-{part}"'
-            visits.append(f'"places-{part}"')
-        for tier in behind:
-            visits += self._visit(name, tier, stretched, way, held)
-        visits.append(f'{{ station = "elsewhere", demand = {_demand(max(self.waits.get(name, 0.0), 1e-7))}{held} }}')
-        return ", ".join(visits)
-
-    def _visit(
-        self, name: str, tier: str, stretched: Mapping[str, Stretch], way: Mapping[str, int], held: str
-    ) -> list[str]:
-        seconds = self.demands.get((name, tier), 0.0) if tier in stretched else 0.0
-        if seconds <= 0:
-            return []
-        station, stretch = f"{tier}-{way[tier]}" if tier in way else tier, stretched[tier]
-        visits = [f'{{ station = "{station}", demand = {_demand(seconds * stretch.alone)}{held} }}']
-        waiting = seconds * (stretch.of_core - stretch.alone)
-        if waiting > NOTHING_SECONDS:
-            # The time that others cause hardly depends on the request.
-            law = f'{{ law = "exponential", mean = "{waiting * 1e9:.6g}ns" }}'
-            visits.append(f'{{ station = "{station}", demand = {law}{held} }}')
-        return visits
-
-
-def _class(index: int) -> str:
-    return f"e{index}"
-
-
-def _figures(said: FloatArray) -> Figures:
-    """Of the mean and the p95 of each replication; shape (replications, 2)."""
-    mean, p95 = (float(each) for each in said.mean(axis=0))
-    of_mean, of_p95 = (NORMAL * float(each) for each in said.std(axis=0))
-    return Figures(mean, p95, of_mean / mean if mean else 0.0, of_p95 / p95 if p95 else 0.0)
-
-
-def _demand(seconds: float) -> str:
-    return f'{{ fixed = "0ns", per_byte = "{seconds / UNIT_BYTES * 1e9:.6g}ns/B" }}'
 
 
 def shape_of(quantiles: Sequence[Sequence[float]], weights: Sequence[float]) -> tuple[float, ...]:

@@ -392,6 +392,8 @@ class Traffic:
         scenario.write_text(json.dumps(tables, indent=1))
         words = [url, "--scenario", str(scenario), *self.users.options, "--timeout", f"{TIMEOUT_SECONDS:g}s"]
         words += ["--drain", f"{DRAIN_SECONDS:g}s", "--abandoned-limit", "100%", *self.users.connecting]
+        # On the application's cores, its answers would also wait for the generator.
+        words += ["--wait", "sleep", "--real-time"]
         return [*words, "--seed", str(self.seed)]
 
     def _step(

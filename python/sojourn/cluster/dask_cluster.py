@@ -422,7 +422,7 @@ class DaskCluster:
             time.sleep(0.1)
         raise ClusterLost(
             f"{self.name}: the scheduler is gone and did not come back within {RECONNECT_SECONDS_MAX:g} s",
-            "start it again, then run the same command: what was measured is kept",
+            "start it again, then run the same command",
         )
 
 

@@ -52,6 +52,7 @@ def generators(each: Sequence[Generator], reasons: Sequence[str], histograms: Hi
         core_wait_fraction=known_most([one.core_wait_fraction for one in each]),
         core_steal_fraction=known_most([one.core_steal_fraction for one in each]),
         timer_slack_seconds=most([one.timer_slack_seconds for one in each]),
+        real_time=all(one.real_time for one in each),
         send_lag_limit_seconds=most([one.send_lag_limit_seconds for one in each]),
         iterations_per_second=most([one.iterations_per_second for one in each]),
         limited=any(one.limited for one in each),

@@ -15,7 +15,7 @@ use sojourn_load::{
     TIMER_SLACK_MAX, Target, Tls, Transport, Trust, Version, Waiting, duration,
 };
 use sojourn_measure::machine::Machine;
-use sojourn_measure::{Nanos, affinity};
+use sojourn_measure::{Nanos, affinity, priority};
 
 use super::result::{
     Embedded, FigureSet, Printed, RunResult, print_progress, write_file, write_private_file,
@@ -72,6 +72,10 @@ pub struct GeneratorOptions {
     /// effect on a generator that polls.
     #[arg(long, help_heading = MACHINE, value_name = "TIME", default_value = TIMER_SLACK, value_parser = timer_slack)]
     timer_slack: Nanos,
+    /// Run before all other programs, where that is permitted: on cores that server and generator share, answers then do
+    /// not wait for the generator. For a generator that sleeps.
+    #[arg(long, help_heading = MACHINE)]
+    real_time: bool,
     /// The generator counts as the limit if it sends 1 % of its requests later than this.
     #[arg(long, help_heading = MACHINE, value_name = "TIME", default_value = "10ms", value_parser = duration::parse)]
     lag_limit: Nanos,
@@ -302,6 +306,14 @@ impl GeneratorOptions {
     ) -> anyhow::Result<ExitCode> {
         if let Some(core) = self.core {
             affinity::pin_to(core).with_context(|| format!("cannot pin the generator to core {core}"))?;
+        }
+        if self.real_time {
+            anyhow::ensure!(
+                matches!(self.waiting(), Waiting::Sleep { .. }),
+                "--real-time: a generator that polls would leave its core to nobody\nhint: add --wait sleep"
+            );
+            // The result says whether it was permitted.
+            let _ = priority::take_real_time();
         }
         let url = plan.target.url.clone();
         let connection = match plan.connections {

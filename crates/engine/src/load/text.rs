@@ -68,8 +68,9 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
     let busy = number(generator.cpu_fraction.map(|fraction| fraction * 100.0));
     writeln!(
         output,
-        "\ngenerator: {busy} % of a core, {} event-loop iterations/s",
-        number(generator.iterations_per_second)
+        "\ngenerator: {busy} % of a core, {} event-loop iterations/s{}",
+        number(generator.iterations_per_second),
+        if generator.real_time { ", real-time priority" } else { "" }
     )?;
     let late = generator.send_lag_p99_seconds.map(|seconds| seconds * 1e3);
     writeln!(

@@ -100,7 +100,7 @@ fn a_full_disk_loses_lines_and_no_requests() {
 /// A FIFO takes 64 KiB; then writing to it waits, as for a file server that does not answer. The other architectures write
 /// from a thread, which the server's own tests hold up.
 #[test]
-fn a_log_that_hangs_loses_lines_and_holds_up_no_process_of_a_connection() {
+fn a_log_that_hangs_loses_lines_and_holds_up_no_process_that_serves() {
     const REQUESTS: u64 = 100;
     let root = fixture::site();
     let check = |architecture: &str| {
@@ -125,7 +125,7 @@ fn a_log_that_hangs_loses_lines_and_holds_up_no_process_of_a_connection() {
         assert!(dropped <= REQUESTS && whole + dropped >= REQUESTS, "{architecture}: {whole} and {dropped}");
     };
     std::thread::scope(|scope| {
-        for architecture in ["fork", "inetd", "standard"] {
+        for architecture in ["fork", "inetd", "standard", "helper", "mp"] {
             scope.spawn(|| check(architecture));
         }
     });

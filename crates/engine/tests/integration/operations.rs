@@ -117,6 +117,36 @@ fn the_admin_listener_answers() {
     });
 }
 
+/// The sockets that `process` has open, by inode.
+fn sockets(process: Pid) -> Vec<String> {
+    // It may have ended.
+    let links = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten();
+    let names = links
+        .filter_map(|link| std::fs::read_link(link.ok()?.path()).ok()?.into_os_string().into_string().ok());
+    names.filter_map(|name| Some(name.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())).collect()
+}
+
+/// A child may outlive its server, as the one that writes the log does if the file system does not answer.
+#[test]
+fn no_child_keeps_the_admin_listener() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    over_all(&["--access-log", log.to_str().unwrap()], |server, _| {
+        let mut client = server.connect();
+        client.send(b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n");
+        client.take(100);
+        let port = format!(":{:04X}", server.admin.port());
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let rows = table.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+        let mut listening = rows.filter(|row| row[1].ends_with(&port) && row[3] == "0A");
+        let admin = listening.next().expect("it listens")[9].to_owned();
+        assert!(sockets(server.pid()).contains(&admin));
+        for child in server.children() {
+            assert!(!sockets(child).contains(&admin), "{child}");
+        }
+    });
+}
+
 #[test]
 fn children_that_cannot_live_are_not_started_again_and_again() {
     for architecture in ["mp", "helper", "standard"] {

@@ -5,6 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap, io, iter, time::SystemTime};
 use sojourn_measure::{
     Histogram, Nanos, Reading,
     interval_log::{self, Interval},
+    priority,
 };
 
 use crate::{
@@ -261,6 +262,7 @@ impl Outcome {
             send_lag_p99_seconds: record.send_lag.quantile_seconds(0.99),
             send_lag_limit_seconds: self.limits.send_lag_p99.seconds(),
             timer_slack_seconds: self.timer_slack.seconds(),
+            real_time: priority::is_real_time(),
             iterations_per_second: total.per_second(total.iterations),
         }
     }

@@ -295,6 +295,8 @@ pub struct Generator {
     pub send_lag_limit_seconds: f64,
     /// The longest delay of sends and responses by batching at high rates.
     pub timer_slack_seconds: f64,
+    /// True if it ran before all programs without real-time priority.
+    pub real_time: bool,
     /// Iterations of the event loop per second.
     pub iterations_per_second: Option<f64>,
 }

@@ -27,7 +27,7 @@ mod tracer;
 #[cfg(target_arch = "x86_64")]
 mod waits;
 
-use crate::affinity;
+use crate::{affinity, priority};
 
 /// The wall-clock second at which time stands: 6 November 1994, the example date of RFC 9110.
 pub const REAL_SECONDS: i64 = 784_111_777;
@@ -113,12 +113,7 @@ pub enum VirtualTimeError {
 /// If real-time scheduling is not allowed (CAP_SYS_NICE, RLIMIT_RTPRIO); they share the core nevertheless.
 pub fn take_turns(core: usize) -> io::Result<()> {
     affinity::pin_to(core)?;
-    let least = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the parameter lives until the call returns.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const least) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    priority::take_real_time()
 }
 
 /// Starts the program and traces it until all its processes have ended. Returns the first one's exit code, or 128 plus

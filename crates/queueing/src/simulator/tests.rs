@@ -315,6 +315,34 @@ fn a_helper_is_held_until_the_document_is_sent() {
 }
 
 #[test]
+fn processes_that_hold_themselves_queue_for_a_core() {
+    let system = system(
+        r#"
+        stations.one = { discipline = "fifo", demand = "0s" }
+        stations.other = { discipline = "fifo", demand = "0s" }
+        stations.core = { discipline = "fifo", demand = "2s" }
+        [classes.log]
+        rate = "1/s"
+        route = ["one", { station = "core", holds = "one" }]
+        [classes.others]
+        rate = "1/s"
+        route = ["other", { station = "core", holds = "other" }]
+        "#,
+    );
+    let traces = [("log", &[0.0, 0.0][..]), ("others", &[1.0][..])].map(|(class, times)| Trace {
+        class,
+        times,
+        sizes: &[1.0; 2][..times.len()],
+    });
+    let result = simulate_system(&system, &Plan::default(), &traces, &mut |_| true).unwrap();
+    // The first has the core until 2 s, then the other process, which asked for it at 1 s; the second job of the first
+    // process begins to wait for the core only when the first is done.
+    let slowest = |class: &str| result.classes.find(class).unwrap().response_time_seconds.max;
+    check(slowest("log"), 6.0, 1e-9);
+    check(slowest("others"), 3.0, 1e-9);
+}
+
+#[test]
 fn holding_through_a_delay_is_a_queue_with_r_servers() {
     // Negligible work, then an exponential delay with the place held: M/M/r, here r = 4 at ρ = 0.8.
     let result = run_system(

@@ -69,9 +69,7 @@ struct Streams {
 /// Returns true if departures of Poisson arrivals are not Poisson at this station.
 pub(super) fn is_irregular(flow: &Flow<'_>, station: usize) -> bool {
     let model = &flow.system.stations[station];
-    !model.is_lossy()
-        && matches!(model.discipline, Discipline::Fifo | Discipline::Lps { .. })
-        && !is_memoryless(flow, station)
+    !model.is_lossy() && model.has_places() && !is_memoryless(flow, station)
 }
 
 /// By station, the factor of the wait under Poisson arrivals; 1 where they are Poisson or the station can be full.

@@ -4,7 +4,7 @@ use super::distribution;
 use super::reader::{Reader, Value};
 use super::{LIMIT_MAX, ParsedStation, SystemFileError};
 use crate::distribution::RandomVariable;
-use crate::system::{Capacity, Class, Discipline, Retry, Source, Visit, WhenFull};
+use crate::system::{Capacity, Class, Retry, Source, Visit, WhenFull};
 
 /// The largest retry count in a system file.
 const RETRIES_MAX: u32 = 1_000;
@@ -91,8 +91,7 @@ pub(super) fn check_visit(
             .error(format!("`{}` blocks when it is full: a job cannot hold a place besides", model.name)));
     }
     let before = &stations[previous.station].model;
-    let limited = matches!(before.discipline, Discipline::Fifo | Discipline::Lps { .. });
-    if limited || before.capacity.is_some() {
+    if before.has_places() || before.capacity.is_some() {
         return Ok(());
     }
     Err(place.error(format!(
@@ -116,13 +115,20 @@ pub(super) fn check_class(
     }
 }
 
-/// Refuses a cycle of stations each of which blocks the one before: it could deadlock.
+/// Refuses a cycle of stations where each blocks the one before, or is waited for while a place at the one before is
+/// held: it could deadlock.
 pub(super) fn check_circles(classes: &[Class], stations: &[ParsedStation]) -> Result<(), SystemFileError> {
     let count = stations.len();
     let mut reaches = vec![false; count * count];
     for route in classes.iter().flat_map(|class| &class.routes) {
         for pair in route.visits.windows(2).filter(|pair| stations[pair[1].station].model.blocks()) {
             reaches[pair[0].station * count + pair[1].station] = true;
+        }
+        for visit in &route.visits {
+            let waits = stations[visit.station].model.has_places();
+            if let Some(held) = visit.holds.filter(|_| waits) {
+                reaches[held * count + visit.station] = true;
+            }
         }
     }
     for middle in 0..count {
@@ -133,7 +139,8 @@ pub(super) fn check_circles(classes: &[Class], stations: &[ParsedStation]) -> Re
     match (0..count).find(|station| reaches[station * count + station]) {
         Some(station) => {
             let model = &stations[station].model;
-            let message = format!("`{}` could block itself through other stations, forever", model.name);
+            let message =
+                format!("a job at `{}` could wait for itself through other stations, forever", model.name);
             Err(SystemFileError { line: model.line, message })
         }
         None => Ok(()),

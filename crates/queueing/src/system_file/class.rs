@@ -4,7 +4,7 @@ use super::reader::{Reader, Value, suggestion};
 use super::unit::{Dimension, positive, quantity};
 use super::{ParsedStation, SystemFileError, capacity, demand, distribution, entries};
 use crate::distribution::{Distribution, RandomVariable};
-use crate::system::{Class, Discipline, Route, Source, Visit};
+use crate::system::{Class, Route, Source, Visit};
 
 /// The largest closed population.
 const USERS_MAX: u32 = 1_000_000;
@@ -119,34 +119,23 @@ impl Context<'_> {
         let own = table.optional("demand");
         let mut visit = self.visit_of(&table.required("station")?, own.as_ref(), document)?;
         if let Some(holds) = table.optional("holds") {
-            visit.holds = Some(self.held(&holds, &visit, previous)?);
+            visit.holds = Some(self.held(&holds, previous)?);
         }
         table.finish()?;
         Ok(visit)
     }
 
     /// A job can hold a place only at a station with limited places, and only at the one it has just left.
-    fn held(
-        &self,
-        holds: &Value<'_>,
-        visit: &Visit,
-        previous: Option<&Visit>,
-    ) -> Result<usize, SystemFileError> {
+    fn held(&self, holds: &Value<'_>, previous: Option<&Visit>) -> Result<usize, SystemFileError> {
         let station = self.station(holds)?;
         let model = &self.stations[station].model;
-        if !matches!(model.discipline, Discipline::Fifo | Discipline::Lps { .. }) {
+        if !model.has_places() {
             return Err(holds.error(format!("`{}` has no limited places to hold (fifo or lps)", model.name)));
         }
         if !previous.is_some_and(|previous| previous.station == station || previous.holds == Some(station)) {
             return Err(
                 holds.error(format!("the visit before is not at `{}`, nor does it hold it", model.name))
             );
-        }
-        // Places held in a cycle of stations with limited places can deadlock.
-        let other = &self.stations[visit.station].model;
-        if matches!(other.discipline, Discipline::Fifo | Discipline::Lps { .. }) {
-            let message = format!("`{}` has limited places itself: holding may deadlock", other.name);
-            return Err(holds.error(message));
         }
         Ok(station)
     }

@@ -279,6 +279,7 @@ fn stations_that_could_wait_for_each_other_are_refused() {
             "stations.a = {{ discipline = \"fifo\", demand = \"1ms\", queue = 1, when_full = \"block\" }}\n\
              stations.b = {{ discipline = \"fifo\", demand = \"1ms\", queue = 1, when_full = \"block\" }}\n\
              stations.first = {{ discipline = \"fifo\", demand = \"1ms\" }}\n\
+             stations.second = {{ discipline = \"fifo\", demand = \"1ms\" }}\n\
              stations.line = {{ discipline = \"ps\", demand = \"1ms\" }}\n\
              stations.door = {{ discipline = \"ps\", demand = \"1ms\", capacity = 9 }}\n\
              classes.visitors = {{ {users}, route = {route} }}"
@@ -287,8 +288,15 @@ fn stations_that_could_wait_for_each_other_are_refused() {
     let refusal = |route: &str, users: &str| parse(&text(route, users)).unwrap_err().message;
     assert_eq!(
         refusal(r#"["first", "a", "b", "a"]"#, "rate = \"1/s\""),
-        "`a` could block itself through other stations, forever"
+        "a job at `a` could wait for itself through other stations, forever"
     );
+    let each_holds =
+        r#"["first", { station = "second", holds = "first" }, { station = "first", holds = "second" }]"#;
+    assert_eq!(
+        refusal(each_holds, "rate = \"1/s\""),
+        "a job at `first` could wait for itself through other stations, forever"
+    );
+    assert!(parse(&text(r#"["first", { station = "second", holds = "first" }]"#, "rate = \"1/s\"")).is_ok());
     assert!(refusal(r#"["line", "a"]"#, "rate = \"1/s\"").contains("it would block nothing"));
     assert!(refusal(r#"["door"]"#, "users = 4, think_time = \"0s\"").contains("retry immediately"));
     assert!(parse(&text(r#"["first", "a", "b", "line"]"#, "rate = \"1/s\"")).is_ok());

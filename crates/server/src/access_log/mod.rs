@@ -2,9 +2,9 @@
 //!
 //! Loops and threads append lines to a buffer in memory; a thread writes it to the file every second, or when it has
 //! grown. If the disk is slow, full or does not answer, lines are lost and counted, but requests are never delayed, and the
-//! server ends in bounded time. Processes that serve one connection and end send their lines to a process that writes
-//! them ([`pipe`]), or write them themselves if nothing but inetd has started them: then a disk that does not answer holds
-//! them up.
+//! server ends in bounded time. Processes that serve connections send their lines to a process that writes them
+//! ([`pipe`]), or write them themselves if nothing but inetd has started them: then a disk that does not answer holds them
+//! up.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -120,6 +120,11 @@ impl AccessLog {
         AccessLog::with(Target::Pipe(pipe), format, Writer::Caller { written: Instant::now() })
     }
 
+    /// The same format through `pipe`, for a process that lives long: a thread of its own sends its lines.
+    pub fn sending_from_own_thread(&self, pipe: &Arc<LinePipe>) -> AccessLog {
+        AccessLog::with(Target::Pipe(Arc::clone(pipe)), Arc::clone(&self.format), Writer::UnstartedThread)
+    }
+
     /// Gives the file to a user who will reopen it later.
     pub fn chown_to(&self, user: u32, group: u32) -> std::io::Result<()> {
         match &self.owner.shared.target {
@@ -136,7 +141,7 @@ impl AccessLog {
         AccessLog::with(self.owner.shared.target.clone(), Arc::clone(&self.format), writer)
     }
 
-    /// The same file for a process that lives long: a thread of its own writes its lines, which are whole as well.
+    /// The same file for the process that writes the lines of others, from a thread of its own.
     pub fn writing_in_own_thread(&self) -> AccessLog {
         AccessLog::with(self.owner.shared.target.clone(), Arc::clone(&self.format), Writer::UnstartedThread)
     }

@@ -1,4 +1,4 @@
-//! Log lines on their way from processes that serve one connection each to the process that writes the file.
+//! Log lines on their way from processes that serve connections to the process that writes the file.
 //!
 //! The senders never touch the file, so a file system that does not answer holds up neither them nor their server. All
 //! write to one pipe, in frames that are small enough to be written whole or not at all (`PIPE_BUF`). A frame names its

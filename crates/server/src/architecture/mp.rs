@@ -10,7 +10,7 @@ use sojourn_content::Budgets;
 use super::{Architecture, CacheScope, Defaults, HEAD_TIMEOUT_OF_WORKERS};
 use crate::counters::Served;
 use crate::runtime::blocking::{SharedListeners, accept_and_serve, run_worker};
-use crate::runtime::processes::supervise;
+use crate::runtime::processes::{LogWriter, supervise, with_log_writer};
 use crate::runtime::sockets::accept::Listener;
 use crate::site::Site;
 use crate::stop::Stop;
@@ -42,11 +42,13 @@ impl Architecture for Mp {
     }
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
-        let listeners = SharedListeners::new(listeners)?;
-        supervise(site, stop, |slot, stop| {
-            run_worker(site, slot, stop, |worker| {
-                accept_and_serve(worker, &listeners.acceptor()?, site, stop);
-                Ok(())
+        with_log_writer(site, listeners, |listeners, log_writer| {
+            let listeners = SharedListeners::new(listeners)?;
+            supervise(site, stop, |slot, stop| {
+                run_worker(site, slot, log_writer.map(LogWriter::log_of_worker), stop, |worker| {
+                    accept_and_serve(worker, &listeners.acceptor()?, site, stop);
+                    Ok(())
+                })
             })
         })?;
         Ok(site.counters())

@@ -94,10 +94,10 @@ def _what_if(summary: ApplicationSummary) -> Markup | None:
     missing = {
         name: limit
         for name, limit in model.limits_requests_per_second.items()
-        if name not in {*(f"processes of {tier}" for tier in model.processes), *_places(model)}
+        if name.partition(" of ")[0] not in ("cores", "processes") and name not in _places(model)
     }
     first = min(missing, key=lambda name: missing[name], default=None)
-    note = "The system file has the CPU time that each tier uses per request, its processes, and waits."
+    note = "The system file has the cores, the CPU time that each tier uses of them per request, and waits."
     if first is not None:
         note += (
             f" It leaves out {first}, which can take {missing[first]:,.4g} requests/s: beyond that there is no answer "

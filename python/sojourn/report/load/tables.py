@@ -126,6 +126,8 @@ def generator(run: LoadRun) -> Markup:
     ]
     if found.timer_slack_seconds is not None:
         rows.append(("Timer slack", format.seconds(found.timer_slack_seconds)))
+    if found.real_time:
+        rows.append(("Priority", "real-time"))
     if found.send_lag_limit_seconds is not None:
         rows.append(("Lateness allowed, p99", format.seconds(found.send_lag_limit_seconds)))
     rows.append(("Sent more than 1 ms late", f"{found.late_sends:,} requests"))

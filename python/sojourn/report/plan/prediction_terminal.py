@@ -82,7 +82,7 @@ def _percentiles_rest_on(result: Predicted) -> Iterator[tuple[str, str]]:
         return
     error = answer["percentiles_relative_error"]
     proven = "" if answer["percentiles"] != "exact" or not error else f", within {format.percent(error)}"
-    yield "percentiles", answer["percentiles"] + proven
+    yield "percentiles", answer["percentiles"].replace("no percentiles: ", "none: ") + proven
 
 
 def _by_size(result: Predicted, name: str, answers: Answers) -> Iterator[tuple[str, list[float | None]]]:

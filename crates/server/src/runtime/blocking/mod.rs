@@ -27,21 +27,11 @@ pub use event_loop_worker::EventLoopWorker;
 pub use service::Service;
 pub use worker::Worker;
 
-/// Runs `life` in a child process with the kind of worker that `site` needs.
+/// Runs `life` in a child process with the kind of worker that `site` needs, and its own `log`.
 ///
 /// # Errors
 /// If the worker cannot be made, or `life` fails.
 pub fn run_worker(
-    site: &Site,
-    slot: Slot,
-    stop: &Stop,
-    life: impl FnOnce(&mut dyn Worker) -> io::Result<()>,
-) -> io::Result<()> {
-    let log = site.log.as_ref().map(AccessLog::writing_in_own_thread);
-    run_worker_with(site, slot, log, stop, life)
-}
-
-fn run_worker_with(
     site: &Site,
     slot: Slot,
     log: Option<AccessLog>,
@@ -74,7 +64,7 @@ pub fn serve_one_with(
     slot: Slot,
     stop: &Stop,
 ) -> io::Result<()> {
-    run_worker_with(site, slot, log, stop, |worker| {
+    run_worker(site, slot, log, stop, |worker| {
         worker.serve(arrival, None);
         Ok(())
     })

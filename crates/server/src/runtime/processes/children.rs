@@ -15,6 +15,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process
 use super::child::live;
 use crate::counters::scoreboard::{Permit, Scoreboard, Slot};
 use crate::counters::{Counter, Served};
+use crate::runtime::sockets::registry;
 use crate::signals::PASSED_ON;
 use crate::signals::block_signals;
 use crate::stop::Stop;
@@ -96,6 +97,7 @@ impl Children {
             0 => {
                 // When descriptors are scarce, the child needs one too, for its stop.
                 drop(self.spare.take());
+                registry::close_admin_of_parent();
                 // It stays open until the process ends.
                 std::mem::forget(lifeline);
                 live(parent, blocked, |stop| life(slot, stop))

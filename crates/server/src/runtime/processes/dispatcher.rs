@@ -16,7 +16,7 @@ use rustix::process::Pid;
 
 use super::accept::{LimitedAcceptor, refuse_overload};
 use super::children::{Children, GRACE};
-use super::log_writer::LogWriter;
+use super::log_writer::{LogWriter, with_log_writer};
 use super::pool::Pool;
 use crate::counters::scoreboard::{Permit, Slot};
 use crate::counters::{Counter, Served};
@@ -60,15 +60,9 @@ struct Waiting {
 
 /// Serves `site` on `listeners` until `stop`, according to the plan.
 pub fn dispatch(site: &Site, listeners: Vec<Listener>, stop: &Stop, plan: &Plan<'_>) -> io::Result<()> {
-    let mut listeners = Some(listeners);
-    let log = site.log.as_ref().filter(|_| plan.child.is_some());
-    let log_writer = log.map(|log| LogWriter::start(site, log, || listeners = None)).transpose()?;
-    let listeners = listeners.expect("closed in the child only");
-    let served = accept_and_dispatch(site, listeners, stop, plan, log_writer.as_ref());
-    if let Some(log_writer) = log_writer {
-        log_writer.close();
-    }
-    served
+    with_log_writer(site, listeners, |listeners, log_writer| {
+        accept_and_dispatch(site, listeners, stop, plan, log_writer)
+    })
 }
 
 fn accept_and_dispatch(
@@ -281,8 +275,8 @@ impl<'a> Dispatcher<'a> {
     }
 
     fn complete_helpers(&mut self) -> io::Result<()> {
-        let Dispatcher { helpers, children, site, acceptor, queue, .. } = self;
-        helpers.complete(children, site, || {
+        let Dispatcher { helpers, children, site, acceptor, queue, log_writer, .. } = self;
+        helpers.complete(children, site, *log_writer, || {
             *acceptor = None;
             queue.clear();
         })

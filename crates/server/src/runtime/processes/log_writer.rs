@@ -1,4 +1,4 @@
-//! The process that writes the access log for children that serve one connection each.
+//! The process that writes the access log for children that serve connections.
 //!
 //! It is told the lines by a pipe and ends when all children have. Nobody waits for it longer than for a log in a thread:
 //! if the file system does not answer, not even a signal ends it, and the server ends without it.
@@ -14,10 +14,30 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::children::Children;
 use crate::access_log::pipe::{LinePipe, line_pipe};
 use crate::access_log::{AccessLog, CLOSING_MAX};
+use crate::runtime::sockets::accept::Listener;
 use crate::site::Site;
 
 /// How much longer than for its last lines the process is waited for.
 const ENDING_MAX: Duration = Duration::from_secs(1);
+
+/// Runs `serve` on `listeners`, with a process that writes the log of `site` if it has one.
+///
+/// # Errors
+/// If the process cannot be started, or `serve` fails.
+pub fn with_log_writer(
+    site: &Site,
+    listeners: Vec<Listener>,
+    serve: impl FnOnce(Vec<Listener>, Option<&LogWriter>) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut listeners = Some(listeners);
+    let start = |log| LogWriter::start(site, log, || listeners = None);
+    let log_writer = site.log.as_ref().map(start).transpose()?;
+    let served = serve(listeners.expect("closed in the child only"), log_writer.as_ref());
+    if let Some(log_writer) = log_writer {
+        log_writer.close();
+    }
+    served
+}
 
 pub struct LogWriter {
     pipe: Arc<LinePipe>,
@@ -30,7 +50,7 @@ impl LogWriter {
     ///
     /// # Errors
     /// If the system lacks the resources.
-    pub fn start(site: &Site, log: &AccessLog, close: impl FnOnce()) -> io::Result<LogWriter> {
+    fn start(site: &Site, log: &AccessLog, close: impl FnOnce()) -> io::Result<LogWriter> {
         let (source, pipe) = line_pipe()?;
         let (mut source, mut pipe) = (Some(source), Some(pipe));
         let mut process = Children::new(&site.scoreboard)?;
@@ -52,8 +72,13 @@ impl LogWriter {
         self.log.sending_through(&self.pipe)
     }
 
+    /// The log for a child of this process that serves one connection after the other.
+    pub fn log_of_worker(&self) -> AccessLog {
+        self.log.sending_from_own_thread(&self.pipe)
+    }
+
     /// Waits until the last lines are written, now that all children have ended; not for long.
-    pub fn close(self) {
+    fn close(self) {
         let LogWriter { pipe, log, mut process } = self;
         drop((pipe, log));
         let until = Instant::now() + CLOSING_MAX + ENDING_MAX;

@@ -9,8 +9,10 @@ use rustix::event::{Timespec, epoll};
 use rustix::process::Pid;
 
 use super::channel::{Message, ToDispatcher, ToHelper, channel};
+use super::log_writer::LogWriter;
 use super::supervisor::RestartBackoff;
 use super::{Children, Ended};
+use crate::access_log::AccessLog;
 use crate::counters::scoreboard::{Permit, Slot};
 use crate::runtime::blocking::run_worker;
 use crate::runtime::sockets::accept::Arrival;
@@ -58,10 +60,11 @@ impl Pool {
         &mut self,
         children: &mut Children,
         site: &Site,
+        log_writer: Option<&LogWriter>,
         mut close_inherited: impl FnMut(),
     ) -> io::Result<()> {
         while self.helpers.len() < self.size && self.backoff.left().is_none() {
-            match self.start(children, site, &mut close_inherited) {
+            match self.start(children, site, log_writer, &mut close_inherited) {
                 Ok(()) if self.started > self.size => children.count_replaced(),
                 Ok(()) => {}
                 Err(error) if self.helpers.is_empty() => return Err(error),
@@ -143,6 +146,7 @@ impl Pool {
         &mut self,
         children: &mut Children,
         site: &Site,
+        log_writer: Option<&LogWriter>,
         close_inherited: &mut impl FnMut(),
     ) -> io::Result<()> {
         let (to_helper, to_dispatcher) = channel()?;
@@ -151,7 +155,8 @@ impl Pool {
             close_inherited();
             self.close_channels();
             to_helper = None;
-            serve_as_helper(site, slot, stop, &to_dispatcher)
+            let log = log_writer.map(LogWriter::log_of_worker);
+            serve_as_helper(site, log, slot, stop, &to_dispatcher)
         })?;
         self.started += 1;
         let channel = to_helper.take().expect("taken in the child only");
@@ -180,8 +185,14 @@ impl AsFd for Pool {
 ///
 /// A helper that is told to stop reports that and continues, each response being the last of its connection: the
 /// dispatcher may have passed it a connection already, and when the whole server stops there may be a queue to serve.
-fn serve_as_helper(site: &Site, slot: Slot, stop: &Stop, channel: &ToDispatcher) -> io::Result<()> {
-    run_worker(site, slot, stop, |worker| {
+fn serve_as_helper(
+    site: &Site,
+    log: Option<AccessLog>,
+    slot: Slot,
+    stop: &Stop,
+    channel: &ToDispatcher,
+) -> io::Result<()> {
+    run_worker(site, slot, log, stop, |worker| {
         let mut is_stopping = false;
         loop {
             if stop.is_requested() && !is_stopping {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 static LISTENING: Mutex<Listening> = Mutex::new(Listening { sockets: Vec::new(), are_all: false });
 
 static COMPLETED: Condvar = Condvar::new();
+
+/// The admin listener, or -1.
+static ADMIN: AtomicI32 = AtomicI32::new(-1);
 
 struct Listening {
     /// With their backlogs, where they are known; they may be shorter for the moment.
@@ -41,6 +45,20 @@ pub fn deregister(socket: BorrowedFd<'_>) {
         && let Some(position) = listening.sockets.iter().position(|(fd, _)| *fd == socket.as_raw_fd())
     {
         listening.sockets.swap_remove(position);
+    }
+}
+
+/// Registers the admin listener, before there are children.
+pub fn enter_admin(socket: BorrowedFd<'_>) {
+    ADMIN.store(socket.as_raw_fd(), Ordering::Relaxed);
+}
+
+/// Closes the admin listener in a child that was just forked: a child that outlives the server would keep its port taken.
+pub fn close_admin_of_parent() {
+    let admin = ADMIN.swap(-1, Ordering::Relaxed);
+    if admin >= 0 {
+        // SAFETY: its owner belongs to code of the parent, which the child does not return to.
+        unsafe { libc::close(admin) };
     }
 }
 

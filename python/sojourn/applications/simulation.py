@@ -1,0 +1,101 @@
+"""Simulates the very requests of a step, many times."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sojourn import _native
+from sojourn.applications.network import Network
+from sojourn.applications.system_file import OTHERS, OTHERS_SECONDS, UNIT_BYTES, class_of, for_requests
+from sojourn.calibration.estimate import FloatArray
+
+HALF_WIDTH = 0.02
+JOBS_MAX = 400_000
+REPLICATIONS = 40
+"""Of a step's requests. Their spread tells how far a measurement may be from the model if the model is right."""
+NORMAL = 1.96
+"""Standard errors on either side of a 95 % interval."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """An endpoint's response times in a step, over replications of it."""
+
+    mean_seconds: float
+    p95_seconds: float
+    mean_within: float
+    """How far from it, relative, the mean of the same requests may be by chance (95 %)."""
+    p95_within: float
+
+
+def simulated(
+    network: Network, due: Mapping[str, Sequence[float]], seconds: float, seed: int
+) -> dict[str, Figures] | None:
+    """The response times of requests that are due at these times, by endpoint; None if others have all cores.
+
+    The system is empty at the first of them: a load near capacity, or above it, has no steady state within a step.
+
+    Args:
+        network: as fitted, with the cores that others use.
+        due: by endpoint, from the begin of the measured time; those due before it, or after its end, are there for
+            the others to wait for.
+        seconds: how long it is measured.
+        seed: of the requests' sizes and times.
+    """
+    rates = {name: sum(0 <= each < seconds for each in times) / seconds for name, times in due.items()}
+    taken = network.background.at(sum(rates.values()))
+    if sum(rates.values()) <= 0 or any(taken >= group.cores for group in network.groups):
+        return None
+    arrivals: dict[str, tuple[str, FloatArray]] = {}
+    for index, name in enumerate(network.endpoints):
+        times = np.sort(np.array(due.get(name, ())))
+        measured = (times >= 0) & (times < seconds)
+        # A class of its own has those whose times do not count.
+        parts = {class_of(index): times[measured], f"unmeasured{index}": times[~measured]}
+        arrivals |= {class_name: (name, part) for class_name, part in parts.items() if part.size}
+    classes = {class_name: name for class_name, (name, _) in arrivals.items()}
+    text = for_requests(network, rates, classes)
+    ends = min(times[0] for _, times in arrivals.values()), max(times[-1] for _, times in arrivals.values())
+    random, said = np.random.default_rng(seed), defaultdict[str, list[tuple[float, float]]](list)
+    for replication in range(REPLICATIONS):
+        traces = {each: (times, _sizes(network, name, times.size, random)) for each, (name, times) in arrivals.items()}
+        traces |= _of_others(network, taken, ends, random)
+        found = _native.simulate_system(
+            text, HALF_WIDTH, JOBS_MAX, seed + replication, targets=["mean", "p95"], traces=traces
+        )
+        for index, name in enumerate(network.endpoints):
+            times = found["classes"].get(class_of(index), {}).get("response_time_seconds")
+            if times and times["mean"] is not None and times["p95"] is not None:
+                said[name].append((times["mean"], times["p95"]))
+    return {name: _figures(np.array(each)) for name, each in said.items()}
+
+
+def _sizes(network: Network, name: str, count: int, random: np.random.Generator) -> FloatArray:
+    shape = network.shapes.get(name)
+    if not shape:
+        return random.exponential(UNIT_BYTES, count)
+    return random.choice(np.array(shape), count) * (UNIT_BYTES / float(np.mean(shape)))
+
+
+def _of_others(
+    network: Network, taken: float, ends: tuple[float, float], random: np.random.Generator
+) -> dict[str, tuple[FloatArray, FloatArray]]:
+    """When other programs want a core of each group, and for how long, as sizes."""
+    found = {}
+    for place in range(len(network.groups)):
+        count = int(random.poisson(taken / OTHERS_SECONDS * (ends[1] - ends[0])))
+        if count:
+            times = np.sort(random.uniform(*ends, count))
+            found[f"{OTHERS}{place}"] = (times, random.exponential(UNIT_BYTES, count))
+    return found
+
+
+def _figures(said: FloatArray) -> Figures:
+    """Of the mean and the p95 of each replication; shape (replications, 2)."""
+    mean, p95 = (float(each) for each in said.mean(axis=0))
+    of_mean, of_p95 = (NORMAL * float(each) for each in said.std(axis=0))
+    return Figures(mean, p95, of_mean / mean if mean else 0.0, of_p95 / p95 if p95 else 0.0)

@@ -1,0 +1,197 @@
+"""The application as a system file: for solvers, and for the simulation of a step's very requests.
+
+Both have the cores as a station that all tiers share. Solvers share it equally among whoever is there. The simulation
+has what decides a few seconds near the knee: threads take turns at the cores, a slice each; a process that does one
+thing at a time holds itself while it waits for a core; and a program that asks its database several times waits for its
+turn again after each answer.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+
+from sojourn.applications.network import Network, Places
+
+SLICE_SECONDS = 0.004
+"""How long a thread has a core if others wait for it: a tick of a kernel with 250 a second; others have 3 ms."""
+SLICES_MAX = 16
+"""Longer CPU times are cut into as many slices."""
+OTHERS_SECONDS = 0.002
+"""How long other programs use a core at a time."""
+OTHERS = "others"
+"""The class of other programs."""
+UNIT_BYTES = 1000
+"""The size of a mean request, where sizes represent the common factor of all parts."""
+RATE_MIN = 1e-6
+"""Of a class whose arrivals are given (1/s)."""
+NOTHING = "1ns"
+"""The demand of a station where a place is taken: holding it costs time."""
+NOWHERE_SECONDS = 1e-7
+
+
+def for_solvers(network: Network, rates: Mapping[str, float]) -> str:
+    """The network at these rates, for any rate below its capacity.
+
+    Processes that are fewer than their cores are a station of their own; where others use the cores they are slower.
+    """
+    lines, places = _head(), network.fewest()
+    if places is not None:
+        lines += _station("places", f'discipline = "lps"\nr = {places.count}', f"{places.count} {places.what}")
+    slower, where = dict[str, float](), dict[str, str]()
+    for place, group in enumerate(network.groups):
+        free = 1 - network.background.at(sum(rates.values())) / group.cores
+        for tier in group.tiers:
+            few = tier in network.processes and network.processes[tier] < group.cores
+            where[tier], slower[tier] = tier if few else _cores(place), 1 / max(free, 0.01)
+            if few:
+                lines += _station(tier, f'discipline = "ps"\nservers = {network.processes[tier]}')
+        lines += _station(_cores(place), f'discipline = "ps"\nservers = {group.cores:g}')
+    lines += _station("elsewhere", 'discipline = "is"')
+    more = network.larger(rates)
+    for index, name in enumerate(network.endpoints):
+        if rates.get(name, 0.0) <= 0:
+            continue
+        held = places if network.holds(name, places) else None
+        behind = network.behind(held) if held is not None else ()
+        hold, visits = "", list[str]()
+        for tier in network.tiers:
+            if tier in behind and not hold:
+                visits, hold = [*visits, '"places"'], ', holds = "places"'
+            if network.uses(name, tier):
+                seconds = network.demands.get((name, tier), 0.0) * more[tier] * slower[tier]
+                visits.append(_visit(where[tier], _demand(max(seconds, NOWHERE_SECONDS)), hold))
+        visits.append(_visit("elsewhere", _demand(max(network.waits.get(name, 0.0), NOWHERE_SECONDS)), hold))
+        lines += _class(class_of(index), name, rates[name], network.shapes.get(name, ()))
+        lines += [f"route = [{', '.join(visits)}]", ""]
+    return "\n".join(lines)
+
+
+def for_requests(network: Network, rates: Mapping[str, float], classes: Mapping[str, str]) -> str:
+    """The network for the simulation of requests whose times are given.
+
+    Args:
+        network: where cores are fewer than others use, there is no end of waiting.
+        rates: in requests/s, by endpoint: how busy the cores are decides how much CPU time a request takes.
+        classes: the endpoint of each class of requests.
+    """
+    lines, places, more = _head(), network.fewest(), network.larger(rates)
+    if places is not None:
+        parts = network.parts(places)
+        for part in range(parts):
+            lines += _station(f"places-{part}", f'discipline = "lps"\nr = {places.count // parts}')
+    for tier, count in network.processes.items():
+        if tier in network.split():
+            for process in range(count):
+                lines += _station(f"{tier}-{process}", 'discipline = "fifo"')
+        else:
+            lines += _station(tier, f'discipline = "lps"\nr = {count}')
+    for place, group in enumerate(network.groups):
+        lines += _station(_cores(place), f'discipline = "fifo"\nservers = {group.cores:g}')
+        lines += _class(f"{OTHERS}{place}", "other programs", RATE_MIN, ())
+        lines += [f"route = [{_visit(_cores(place), _demand(OTHERS_SECONDS))}]", ""]
+    lines += _station("elsewhere", 'discipline = "is"')
+    for class_name, name in classes.items():
+        lines += _class(class_name, name, rates.get(name, 0.0), network.shapes.get(name, ()))
+        turns = {tier: count for tier, count in network.split().items() if network.uses(name, tier)}
+        ways = [dict(zip(turns, way, strict=True)) for way in itertools.product(*map(range, turns.values()))]
+        for place, way in enumerate(ways):
+            visits = ", ".join(_Route(network, name, more, way, places).visits())
+            if len(ways) == 1:
+                lines.append(f"route = [{visits}]")
+            else:
+                lines += [f"[[classes.{class_name}.routes]]", f'name = "way{place}"']
+                lines += [f"probability = {1 / len(ways):.9f}", f"visits = [{visits}]"]
+        lines.append("")
+    return "\n".join(lines)
+
+
+class _Route:
+    """An endpoint's visits by one way through the processes."""
+
+    def __init__(
+        self, network: Network, name: str, more: Mapping[str, float], way: Mapping[str, int], places: Places | None
+    ) -> None:
+        self._network, self._name, self._more, self._way = network, name, more, way
+        self._places = places if network.holds(name, places) else None
+        self._behind = () if self._places is None else network.behind(self._places)
+        self._core = {tier: _cores(place) for place, group in enumerate(network.groups) for tier in group.tiers}
+
+    def visits(self) -> list[str]:
+        """All of them, in order."""
+        return self._through([tier for tier in self._network.tiers if self._network.uses(self._name, tier)], 1.0, "")
+
+    def _through(self, tiers: list[str], share: float, hold: str) -> list[str]:
+        """A share of the work of the first tier, around its calls of the others."""
+        if self._places is not None and not hold and (not tiers or tiers[0] in self._behind):
+            part = self._way.get(self._places.tier, 0) if self._network.parts(self._places) > 1 else 0
+            hold = f"places-{part}"
+            return [f'"{hold}"', *self._through(tiers, share, hold)]
+        if not tiers:
+            waited = max(share * self._network.waits.get(self._name, 0.0), NOWHERE_SECONDS)
+            return [_visit("elsewhere", _demand(waited), _holding(hold))]
+        tier, others = tiers[0], tiers[1:]
+        calls = self._network.calls.get((self._name, others[0]), 1) if others else 1
+        pieces = calls + 1 if others else 1
+        own = share * self._network.demands.get((self._name, tier), 0.0) * self._more[tier] / pieces
+        visits = self._turns(tier, own, hold)
+        for _ in range(calls):
+            visits += self._through(others, share / calls, hold)
+            if others:
+                visits += self._turns(tier, own, hold)
+        return visits
+
+    def _turns(self, tier: str, seconds: float, hold: str) -> list[str]:
+        """The slices of CPU time at a stretch: a place that is held has its own threads, a process has one."""
+        slices = min(SLICES_MAX, max(1, math.ceil(seconds / SLICE_SECONDS)))
+        demand = _demand(max(seconds, NOWHERE_SECONDS) / slices)
+        if hold or tier not in self._network.processes:
+            return [_visit(self._core[tier], demand, _holding(hold))] * slices
+        process = f"{tier}-{self._way[tier]}" if tier in self._way else tier
+        return [f'"{process}"', _visit(self._core[tier], demand, _holding(process))] * slices
+
+
+def class_of(index: int) -> str:
+    """The class of the endpoint at this place."""
+    return f"e{index}"
+
+
+def _head() -> list[str]:
+    return ['name = "application"', ""]
+
+
+def _cores(place: int) -> str:
+    return f"cores-{place}"
+
+
+def _station(name: str, discipline: str, remark: str = "") -> list[str]:
+    return [f'[stations."{name}"]' + (f"  # {remark}" if remark else ""), discipline, f'demand = "{NOTHING}"', ""]
+
+
+def _class(class_name: str, name: str, rate: float, shape: tuple[float, ...]) -> list[str]:
+    return [
+        f"[classes.{class_name}]  # {name}",
+        f'rate = "{max(rate, RATE_MIN):.6g}/s"',
+        f"document = {_shape(shape)}",
+    ]
+
+
+def _shape(shape: tuple[float, ...]) -> str:
+    if not shape:
+        return f'{{ law = "exponential", mean = "{UNIT_BYTES}B" }}'
+    scale = UNIT_BYTES / (sum(shape) / len(shape))
+    values = ", ".join(f'"{value * scale:.5g}B"' for value in shape)
+    return f'{{ law = "empirical", values = [{values}] }}'
+
+
+def _visit(station: str, demand: str, hold: str = "") -> str:
+    return f'{{ station = "{station}", demand = {demand}{hold} }}'
+
+
+def _holding(hold: str) -> str:
+    return f', holds = "{hold}"' if hold else ""
+
+
+def _demand(seconds: float) -> str:
+    return f'{{ fixed = "0ns", per_byte = "{seconds / UNIT_BYTES * 1e9:.6g}ns/B" }}'
