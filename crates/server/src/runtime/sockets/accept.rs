@@ -123,7 +123,7 @@ impl Acceptor {
     pub fn accept(&self) -> Accepted {
         match self.accept_raw() {
             Ok(arrival) => {
-                self.accepted(&arrival.socket, 0);
+                self.accepted(&arrival.socket);
                 Accepted::Connection(arrival)
             }
             Err(Errno::AGAIN | Errno::INTR) => {
@@ -136,10 +136,9 @@ impl Acceptor {
         }
     }
 
-    /// Looks after the queue when `socket` has just been accepted by other means; `after` it as many have been accepted
-    /// that have not been admitted yet.
-    pub fn accepted(&self, socket: &OwnedFd, after: usize) {
-        self.queue.look(self.fd(), socket, after);
+    /// Looks after the queue when `socket` has just been accepted by other means.
+    pub fn accepted(&self, socket: &OwnedFd) {
+        self.queue.look(self.fd(), socket);
     }
 
     /// Returns true while fewer connections may wait than usual.

@@ -68,19 +68,18 @@ impl AcceptQueue {
         AcceptQueue::new(0, Duration::ZERO)
     }
 
-    /// Looks at the queue of `listener` if that is due, and adapts its limit. `accepted` was accepted just now, and `after`
-    /// it come so many that are no longer in the queue but wait all the same.
-    pub fn look(&self, listener: BorrowedFd<'_>, accepted: impl AsFd, after: usize) {
+    /// Looks at the queue of `listener` if that is due, and adapts its limit. `accepted` was accepted just now.
+    pub fn look(&self, listener: BorrowedFd<'_>, accepted: impl AsFd) {
         let now = now();
         if now.as_nanos() as u64 >= self.next_look.load(Ordering::Relaxed) {
-            self.observe(listener, now, after, || last_data_age(accepted).unwrap_or_default());
+            self.observe(listener, now, || last_data_age(accepted).unwrap_or_default());
         }
     }
 
     /// Looks at the queue after nobody was found in it: it may be long again.
     pub fn look_empty(&self, listener: BorrowedFd<'_>) {
         if self.is_short() {
-            self.observe(listener, now(), 0, Duration::default);
+            self.observe(listener, now(), Duration::default);
         }
     }
 
@@ -98,19 +97,13 @@ impl AcceptQueue {
         }
     }
 
-    fn observe(
-        &self,
-        listener: BorrowedFd<'_>,
-        now: Duration,
-        after: usize,
-        wait: impl FnOnce() -> Duration,
-    ) {
+    fn observe(&self, listener: BorrowedFd<'_>, now: Duration, wait: impl FnOnce() -> Duration) {
         let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
         self.next_look.store((now + PERIOD).as_nanos() as u64, Ordering::Relaxed);
         // Another kernel may not tell; then the queue keeps its length.
         let Ok(QueueLength { waiting, .. }) = queue_length(listener) else { return };
         let before = control.limit;
-        let limit = control.look(now, waiting.saturating_add(after as u32), wait());
+        let limit = control.look(now, waiting, wait());
         // Small corrections are not worth a system call.
         if limit == before || limit < control.backlog && limit.abs_diff(before) < before / 10 {
             control.limit = before;
@@ -341,7 +334,7 @@ mod tests {
         let queue = AcceptQueue::new(1000, milliseconds(1));
         let limit = || queue_length(listener.as_fd()).unwrap().limit;
         let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let accept = || queue.look(listener.as_fd(), &listener.accept().unwrap().0, 0);
+        let accept = || queue.look(listener.as_fd(), &listener.accept().unwrap().0);
         let _first = connect();
         accept();
         let _many: Vec<_> = (0..50).map(|_| connect()).collect();

@@ -3,10 +3,15 @@
 //! One multishot operation accepts connections until an error ends it, usually because descriptors run out. Then the
 //! ring only polls the listener, and connections are accepted by system calls, with the reserved descriptor if
 //! necessary, until descriptors are available again.
+//!
+//! The multishot operation accepts whoever waits, however many. Under overload all would wait here instead of in the kernel,
+//! where the accept queue bounds them. So after a rush connections are accepted by system calls, too, in rounds of as many as
+//! are served in a short time, until nobody waits.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use io_uring::{opcode, types};
 use rustix::io::Errno;
@@ -24,20 +29,29 @@ use crate::runtime::sockets::accept::Listener;
 use crate::runtime::sockets::accept::{self, Accepted, Acceptor, Arrival};
 use crate::runtime::timers::drain::Drain;
 
-/// Connections accepted by system calls per loop iteration.
-const ACCEPTS_PER_ITERATION: usize = 64;
+/// The most connections accepted by system calls per loop iteration.
+const ROUND_CONNECTIONS_MAX: usize = 64;
+
+/// The time that the connections of a round should take at most. They receive in one iteration and send in the next, so
+/// about twice as long passes between a connection's round and its response.
+const ROUND_MAX: Duration = Duration::from_millis(25);
+
+/// If the multishot operation has accepted more connections in one iteration, rounds begin.
+const RUSH: usize = 16;
 
 /// A listening socket of the ring; its index is the token of its operations.
 pub struct RingListener {
     /// `None` once the server is stopping.
     acceptor: Option<Acceptor>,
     accepting: Accepting,
+    rounds: Rounds,
 }
 
 /// How the ring accepts connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepting {
     Multishot,
+    /// By system calls, once the listener is readable.
     Poll,
     /// Paused until the next tick: not even a refusal has a descriptor.
     Paused,
@@ -47,7 +61,8 @@ impl RingListener {
     /// A listener that does not accept yet.
     pub fn new(listener: Listener, limits: &Limits) -> io::Result<RingListener> {
         let acceptor = Acceptor::new(listener, limits.accept_wait)?;
-        Ok(RingListener { acceptor: Some(acceptor), accepting: Accepting::Multishot })
+        let rounds = Rounds::new(Duration::ZERO);
+        Ok(RingListener { acceptor: Some(acceptor), accepting: Accepting::Multishot, rounds })
     }
 
     pub fn is_closed(&self) -> bool {
@@ -65,10 +80,34 @@ impl RingListener {
     }
 }
 
+/// How many connections are accepted by system calls at once: fewer if the last ones kept the loop busy for long.
+#[derive(Debug)]
+struct Rounds {
+    size: usize,
+    since: Duration,
+}
+
+impl Rounds {
+    fn new(now: Duration) -> Rounds {
+        Rounds { size: RUSH, since: now }
+    }
+
+    /// The size of the round that begins now.
+    fn next(&mut self, now: Duration) -> usize {
+        let last = now.saturating_sub(std::mem::replace(&mut self.since, now));
+        if last > ROUND_MAX {
+            self.size = (self.size / 2).max(1);
+        } else if last < ROUND_MAX / 2 {
+            self.size = (2 * self.size).min(ROUND_CONNECTIONS_MAX);
+        }
+        self.size
+    }
+}
+
 impl Ring<'_> {
     /// Starts accepting, unless the server is stopping.
     pub(super) fn accept(&mut self, listener: usize, how: Accepting) {
-        let RingListener { acceptor: Some(acceptor), accepting } = &mut self.listeners[listener] else {
+        let RingListener { acceptor: Some(acceptor), accepting, .. } = &mut self.listeners[listener] else {
             return;
         };
         *accepting = how;
@@ -97,14 +136,17 @@ impl Ring<'_> {
                 let peer = self.peer(&socket);
                 if let Some(acceptor) = &self.listeners[listener].acceptor {
                     let transport = acceptor.transport();
-                    acceptor.accepted(&socket, after);
+                    acceptor.accepted(&socket);
                     self.state.served.add(Counter::LimitAcceptWait, acceptor.take_shortened());
                     self.admit(Arrival { socket, peer, transport, permit: Permit::default() });
                 }
-                Accepting::Multishot
+                if after >= RUSH && self.listeners[listener].accepting == Accepting::Multishot {
+                    self.begin_rounds(listener);
+                }
+                self.listeners[listener].accepting
             }
-            Err(Errno::MFILE | Errno::NFILE) => self.accept_by_calls(listener),
-            Err(Errno::CANCELED | Errno::AGAIN | Errno::INTR) => Accepting::Multishot,
+            Err(Errno::MFILE | Errno::NFILE) => self.accept_round(listener).0,
+            Err(Errno::CANCELED | Errno::AGAIN | Errno::INTR) => self.listeners[listener].accepting,
             Err(error) => {
                 self.state.served.count(Counter::AcceptErrors);
                 let is_short = matches!(error, Errno::NOBUFS | Errno::NOMEM);
@@ -116,10 +158,10 @@ impl Ring<'_> {
         }
     }
 
-    /// A connection waits, but there may be no descriptor for it.
+    /// Connections wait, but there may be no descriptors for them, or more than can be served soon.
     pub(super) fn listener_ready(&mut self, completion: &Completion) {
         let listener = completion.token as usize;
-        let next = self.accept_by_calls(listener);
+        let (next, _) = self.accept_round(listener);
         self.accept_next(listener, next);
     }
 
@@ -127,13 +169,22 @@ impl Ring<'_> {
         if self.state.drain.is_some() { self.end_accepting(listener) } else { self.accept(listener, next) }
     }
 
-    /// Accepts waiting connections by system calls, up to [`ACCEPTS_PER_ITERATION`].
-    fn accept_by_calls(&mut self, listener: usize) -> Accepting {
+    /// Leaves those who still wait to the kernel's queue: ends the multishot operation, whose last completion starts polling.
+    fn begin_rounds(&mut self, listener: usize) {
+        let RingListener { accepting, rounds, .. } = &mut self.listeners[listener];
+        *accepting = Accepting::Poll;
+        *rounds = Rounds::new(self.state.clock.now);
+        self.queue.cancel(Purpose::Accept, listener as u64);
+    }
+
+    /// Accepts a round of waiting connections by system calls; returns how to go on, and true if more may wait.
+    fn accept_round(&mut self, listener: usize) -> (Accepting, bool) {
         let mut next = Accepting::Poll;
-        for _ in 0..ACCEPTS_PER_ITERATION {
-            let Some(acceptor) = &self.listeners[listener].acceptor else { break };
+        for _ in 0..self.listeners[listener].rounds.next(self.state.clock.now) {
+            let Some(acceptor) = &self.listeners[listener].acceptor else { return (next, false) };
             match acceptor.accept() {
                 Accepted::Connection(arrival) => {
+                    self.state.served.add(Counter::LimitAcceptWait, acceptor.take_shortened());
                     self.admit(arrival);
                     next = Accepting::Multishot;
                 }
@@ -142,14 +193,14 @@ impl Ring<'_> {
                     next = Accepting::Poll;
                 }
                 Accepted::Failed => self.state.served.count(Counter::AcceptErrors),
-                Accepted::Nobody => break,
+                Accepted::Nobody => return (next, false),
                 Accepted::Exhausted => {
                     self.state.served.count(Counter::AcceptErrors);
-                    return Accepting::Paused;
+                    return (Accepting::Paused, false);
                 }
             }
         }
-        next
+        (Accepting::Poll, true)
     }
 
     fn admit(&mut self, arrival: Arrival) {
@@ -216,7 +267,7 @@ impl Ring<'_> {
 
     /// Accepts the connections already in the backlog, then closes the listener.
     fn end_accepting(&mut self, listener: usize) {
-        while self.accept_by_calls(listener) == Accepting::Multishot {}
+        while self.accept_round(listener).1 {}
         self.listeners[listener].acceptor = None;
     }
 
@@ -253,6 +304,33 @@ impl Ring<'_> {
             for token in self.state.clients.tokens() {
                 self.interrupt(token, Interruption::Closed(Reason::TimedOut));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The size of a round after many, if each connection takes so long.
+    fn settled(each: Duration) -> usize {
+        let mut now = Duration::from_secs(1000);
+        let mut rounds = Rounds::new(now);
+        for _ in 0..20 {
+            now += each * rounds.next(now) as u32;
+        }
+        rounds.size
+    }
+
+    #[test]
+    fn a_round_is_served_in_a_short_time() {
+        assert_eq!(settled(Duration::from_micros(20)), ROUND_CONNECTIONS_MAX);
+        assert_eq!(settled(Duration::from_millis(1)), 16);
+        assert_eq!(settled(Duration::from_secs(1)), 1);
+        for milliseconds in [2, 3, 5, 10, 25] {
+            let each = Duration::from_millis(milliseconds);
+            let time = each * settled(each) as u32;
+            assert!(ROUND_MAX / 2 <= time && time <= ROUND_MAX, "{each:?} each: {time:?}");
         }
     }
 }
