@@ -20,6 +20,8 @@ pub struct Output {
     /// Cork the socket first: until it is uncorked, only full segments are sent.
     pub corks: bool,
     pub uncorks: bool,
+    /// From now on the kernel takes no more than so many bytes that it has not sent; 0: as before.
+    pub kernel_unsent_bytes_max: u32,
     /// The connection is closed afterwards, so the last bytes may share a segment with the FIN.
     pub closes: bool,
     /// Shut down the sending side afterwards.

@@ -13,7 +13,7 @@ use sojourn_http::request::{BodyReader, Parser};
 #[cfg(doc)]
 use super::Handler;
 use super::response::{ResponseState, Sending};
-use super::{Buffer, Context, Event, ExchangeEvent, ExchangeId, Launched, Reason, Wait, Want};
+use super::{Buffer, Context, Event, ExchangeEvent, ExchangeId, Launched, Pool, Reason, Wait, Want};
 use crate::counters::Counter;
 
 mod pipeline;
@@ -156,6 +156,13 @@ impl Http1 {
     /// Returns true if a request has arrived in part.
     fn is_within_request(&self) -> bool {
         self.parser.is_partial() || matches!(self.content, Content::Reading { .. })
+    }
+
+    /// Gives the memory of the input back if nothing is left in it. It is taken anew when more is received.
+    pub fn give_back_input(&mut self, pool: &mut Pool) {
+        if self.input.unread().is_empty() {
+            pool.put_buffer(std::mem::take(&mut self.input));
+        }
     }
 
     pub fn finish(&mut self, context: &mut Context<'_>) {

@@ -41,11 +41,15 @@ pub const HEADS_BYTES: usize = 4 * 1024;
 pub const ROOM_BYTES_MIN: usize = 512;
 
 /// The most file bytes read ahead of the client's windows, over all streams; beyond it, no more than the windows allow.
-pub const READ_AHEAD_BYTES_MAX: usize = 256 * 1024;
+pub const READ_AHEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// The most file bytes read and not sent, even if the windows allow more. As many as were not read ahead can be sent
-/// when the client reads, so streams never wait for each other.
-pub const UNSENT_BYTES_MAX: usize = 2 * READ_AHEAD_BYTES_MAX;
+/// The most file bytes read and not sent, even if the windows allow more: two slices beyond those read ahead. These can be
+/// sent when the client reads, so streams never wait for each other.
+pub const UNSENT_BYTES_MAX: usize = 3 * READ_AHEAD_BYTES_MAX;
+
+/// How many bytes the kernel takes that it has not sent yet. It would take up to some megabytes of a client that reads nothing
+/// any more, and what is more urgent would come after them.
+pub const KERNEL_UNSENT_BYTES_MAX: u32 = 128 * 1024;
 
 /// How much of a large body is read at a time: one output, including frame headers.
 pub const SLICE_BYTES: usize = OUTPUT_BYTES_MAX - HEADS_BYTES - 1024;

@@ -8,7 +8,10 @@ use std::ops::Add;
 use bytes::Bytes;
 use sojourn_http::http2::Connection;
 
-use super::limits::{GATHERED_BYTES_MIN, HEADS_BYTES, ROOM_BYTES_MIN, UNSENT_BYTES_MAX, output_bytes_max};
+use super::limits::{
+    GATHERED_BYTES_MIN, HEADS_BYTES, KERNEL_UNSENT_BYTES_MAX, ROOM_BYTES_MIN, UNSENT_BYTES_MAX,
+    output_bytes_max,
+};
 use crate::connection::output::{Frames, Output, Piece};
 
 /// Parts of bodies gathered for the next output, between the frames in the protocol's memory.
@@ -108,9 +111,11 @@ impl Wire {
     /// The output for the driver.
     pub fn take(&mut self, protocol: &mut Connection, is_last: bool) -> Output {
         let bytes = protocol.take_output();
+        let is_first = self.total.bytes == 0;
         self.total.bytes += (bytes.len() + std::mem::take(&mut self.part_bytes)) as u64;
         self.total.bodies += std::mem::take(&mut self.body_bytes);
-        let output = Output { is_last, ..Output::default() };
+        let kernel_unsent_bytes_max = if is_first { KERNEL_UNSENT_BYTES_MAX } else { 0 };
+        let output = Output { is_last, kernel_unsent_bytes_max, ..Output::default() };
         if self.parts.is_empty() {
             return Output { bytes, ..output };
         }

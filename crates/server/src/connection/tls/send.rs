@@ -52,6 +52,7 @@ impl TlsConnection {
         let part = Output {
             corks: std::mem::take(&mut output.corks),
             uncorks: is_complete && output.uncorks,
+            kernel_unsent_bytes_max: std::mem::take(&mut output.kernel_unsent_bytes_max),
             closes: is_complete && output.closes,
             is_last: is_complete && output.is_last,
             ..Output::default()

@@ -63,6 +63,21 @@ pub fn last_data_age(connection: impl AsFd) -> io::Result<Duration> {
     tcp_info(connection).map(|info| Duration::from_millis(info.tcpi_last_data_recv.into()))
 }
 
+/// Limits how many bytes the kernel takes for `connection` before it has sent them (TCP_NOTSENT_LOWAT).
+pub fn limit_unsent(connection: impl AsFd, bytes: u32) -> io::Result<()> {
+    // SAFETY: the value is read during the call, and its size is given.
+    let outcome = unsafe {
+        libc::setsockopt(
+            connection.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_NOTSENT_LOWAT,
+            (&raw const bytes).cast(),
+            size_of::<u32>() as libc::socklen_t,
+        )
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 fn tcp_info(socket: impl AsFd) -> io::Result<libc::tcp_info> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut size = size_of::<libc::tcp_info>() as libc::socklen_t;

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_cork;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown};
 
+use super::options::limit_unsent;
 use crate::connection::{Buffer, Output, Piece};
 
 /// Pieces of memory per call: a head, and half a megabyte or more of a stored body.
@@ -38,11 +39,15 @@ pub fn receive(socket: &OwnedFd, buffer: &mut Buffer) -> Transfer {
     }
 }
 
-/// Corks the socket if `output` asks for it.
-pub fn cork(socket: &OwnedFd, output: &mut Output) {
-    // Corking only affects speed, so failures are ignored.
+/// Sets what `output` needs of the socket before it is sent.
+pub fn prepare(socket: &OwnedFd, output: &mut Output) {
+    // It only affects speed and the kernel's memory, so failures are ignored.
     if std::mem::take(&mut output.corks) {
         let _ = set_tcp_cork(socket, true);
+    }
+    let unsent_max = std::mem::take(&mut output.kernel_unsent_bytes_max);
+    if unsent_max > 0 {
+        let _ = limit_unsent(socket, unsent_max);
     }
 }
 
@@ -57,7 +62,7 @@ pub fn transmit(socket: &OwnedFd, output: &mut Output) -> Transfer {
             Err(_) => return Transfer::Failed,
         }
     }
-    cork(socket, output);
+    prepare(socket, output);
     while output.sent < total {
         match send_some(socket, output) {
             // The file was truncated, so the rest cannot be sent.

@@ -33,7 +33,7 @@ impl Ring<'_> {
 
     fn send_from_memory(&mut self, token: u64, mut output: Output) {
         let client = self.state.clients.at(token);
-        transfer::cork(&client.socket, &mut output);
+        transfer::prepare(&client.socket, &mut output);
         let socket = types::Fd(client.socket.as_raw_fd());
         let rest = output.total_bytes() - output.sent;
         let closes = output.closes && rest <= SENT_AND_CLOSED_BYTES_MAX;

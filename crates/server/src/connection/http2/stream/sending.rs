@@ -8,6 +8,7 @@ use sojourn_http::http2::Connection;
 use super::super::limits::{READ_AHEAD_BYTES_MAX, SLICE_BYTES, SLICE_BYTES_MIN};
 use super::super::wire::{Unsent, Wire};
 use super::{For, Stage, Stream};
+use crate::connection::buffer::BUFFER_BYTES;
 use crate::connection::{Context, Event, Output, Piece};
 use crate::memory::is_short;
 
@@ -33,6 +34,8 @@ enum Rest {
 impl Stream {
     /// Starts sending an output; the first one begins with the head.
     pub(super) fn begin(&mut self, output: Output, protocol: &mut Connection, context: &mut Context<'_>) {
+        // It may be long until it is sent, and there may be many such streams.
+        self.machine.give_back_input(context.pool);
         let mut sent = 0;
         while !self.has_head && sent < output.bytes.len() {
             let text = &output.bytes[sent..];
@@ -65,6 +68,10 @@ impl Stream {
         wire: &mut Wire,
         context: &mut Context<'_>,
     ) -> bool {
+        if sending.sent == sending.output.bytes.len() {
+            context.pool.put(std::mem::take(&mut sending.output.bytes));
+            sending.sent = 0;
+        }
         let bytes = &sending.output.bytes[sending.sent..];
         if bytes.is_empty() && sending.slice.is_empty() {
             match std::mem::replace(&mut sending.rest, Rest::Nothing) {
@@ -91,12 +98,12 @@ impl Stream {
             if protocol.room(self.id) == 0 {
                 // It may be long until the client takes more.
                 let output = &mut sending.output;
-                if sending.sent == output.bytes.len() {
-                    // Rather than leave a hole that fits nothing.
-                    context.pool.put(std::mem::take(&mut output.bytes));
+                let rest = &output.bytes[sending.sent..];
+                if output.bytes.capacity() >= BUFFER_BYTES.max(2 * rest.len()) {
+                    // A buffer that shrank where it is would leave a hole that fits no other.
+                    let rest = rest.to_vec();
+                    context.pool.put(std::mem::replace(&mut output.bytes, rest));
                     sending.sent = 0;
-                } else {
-                    output.bytes.shrink_to_fit();
                 }
             }
             self.stage = Stage::Sending(sending);
