@@ -120,8 +120,13 @@ pub struct UpstreamLimits {
     /// After so many failures in a row an upstream counts as down.
     pub failures_max: u32,
     pub down: Duration,
-    /// The most bytes of a chunked request body that are buffered for an application, which needs the length first.
+    /// Request bodies are buffered completely before a connection is taken.
+    pub buffers_requests: bool,
+    /// The most bytes of a request body that are buffered: of all if that is so, and of chunked ones for an application,
+    /// which needs the length first.
     pub gathered_bytes_max: usize,
+    /// The most bytes of all request bodies that are buffered, per loop.
+    pub gathered_total_max: usize,
     /// How long a DNS lookup may take.
     pub lookup: Duration,
     /// How long a tunnel may be idle.
@@ -144,7 +149,9 @@ impl Default for UpstreamLimits {
             idle_max: 64,
             failures_max: 3,
             down: Duration::from_secs(10),
+            buffers_requests: false,
             gathered_bytes_max: 1 << 20,
+            gathered_total_max: 64 << 20,
             lookup: Duration::from_secs(5),
             tunnel: Duration::from_secs(300),
             tunnels_per_client: 256,

@@ -69,10 +69,17 @@ pub struct UpstreamOptions {
     /// How long it stays down before it is tried again
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = duration)]
     pub upstream_down_time: Duration,
-    /// The most bytes of a chunked request body to buffer for FastCGI and CGI, which need the length first; more is
-    /// answered 413
+    /// Buffer the whole body of a request before it takes a connection to an upstream, so that clients that send slowly
+    /// hold none
+    #[arg(long)]
+    pub upstream_request_buffering: bool,
+    /// The most bytes of a request body to buffer: with --upstream-request-buffering, and of a chunked one for FastCGI and
+    /// CGI, which need the length first; more is answered 413
     #[arg(long, default_value = "1MiB", value_name = "SIZE", value_parser = size)]
     pub upstream_gathered_max: usize,
+    /// The most bytes of request bodies that a loop buffers at a time; a request whose body does not fit is answered 503
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = size)]
+    pub upstream_gathered_total: usize,
     /// Check every upstream's health at this path, and use only those that respond 2xx or 3xx [default: no health
     /// checks]
     #[arg(long, value_name = "PATH", value_parser = health_path)]
@@ -106,7 +113,9 @@ impl UpstreamOptions {
             idle_max: self.upstream_idle_max,
             failures_max: self.upstream_failures_max,
             down: self.upstream_down_time,
+            buffers_requests: self.upstream_request_buffering,
             gathered_bytes_max: self.upstream_gathered_max,
+            gathered_total_max: self.upstream_gathered_total,
             ..UpstreamLimits::default()
         }
     }

@@ -85,6 +85,22 @@ fn more_clients_than_processes_are_answered_without_a_pause() {
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
 }
 
+/// A body that is buffered takes no process before it is complete.
+#[test]
+fn a_buffered_body_is_passed_on_whole() {
+    let root = tempfile::tempdir().unwrap();
+    let server = serve("amped", root.path(), "upstream-request-buffering = true\n");
+    let mut client = server.connect();
+    client.send(b"POST /app/x HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 70001\r\n\r\n");
+    client.send(&[b'x'; 70_000]);
+    server.wait_until(Counter::UpstreamGatheredBytes, 70_000);
+    assert_eq!(server.counters().value(Counter::UpstreamConnectionsOpen), 0);
+    client.send(b"y");
+    let answer = String::from_utf8(client.rest()).unwrap();
+    assert!(answer.ends_with(" POST /app/x 70001 70001"), "{answer}");
+    server.wait_until(Counter::UpstreamGatheredBytes, 0);
+}
+
 /// The application receives the body's length, whether or not the client declares it.
 #[test]
 fn bodies_of_any_size_and_framing_by_both_versions() {

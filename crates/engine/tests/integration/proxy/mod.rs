@@ -11,6 +11,7 @@ mod hanging_disk;
 mod in_flight;
 mod log;
 mod processes;
+mod request_buffering;
 mod storage;
 mod upstream_tls;
 

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -381,8 +382,40 @@ pub struct Upload {
     pub is_complete: bool,
     /// The upstream has sent 100 Continue, and the client has not been told.
     pub is_asked_for: bool,
-    /// The body is buffered completely before the request is sent, because the upstream needs its length first.
+    /// The body is buffered completely before the request is sent.
     pub is_gathered: bool,
+    /// What it is counted for in the loop's total while it is buffered.
+    pub(super) gathered: Option<GatheredBytes>,
+}
+
+/// Bytes that are counted in a total as long as this exists.
+#[derive(Debug)]
+pub(super) struct GatheredBytes {
+    total: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl GatheredBytes {
+    pub fn new(total: &Arc<AtomicUsize>) -> GatheredBytes {
+        GatheredBytes { total: Arc::clone(total), bytes: 0 }
+    }
+
+    /// Counts more bytes; false if the total would exceed `max`.
+    pub fn add(&mut self, bytes: usize, max: usize) -> bool {
+        // Only the loop's own thread changes it.
+        if self.total.load(Ordering::Relaxed).saturating_add(bytes) > max {
+            return false;
+        }
+        self.total.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+        true
+    }
+}
+
+impl Drop for GatheredBytes {
+    fn drop(&mut self) {
+        self.total.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 impl Upload {

@@ -114,7 +114,7 @@ impl Handler for ReverseProxy {
         let Stage::Relaying(relay) = &self.requests[exchange.0].stage else { return };
         let Some(upload) = &mut self.upstream_client.flow(relay.flow).upload else { return };
         if upload.is_gathered {
-            return self.upstream_client.gather(relay.flow, part);
+            return self.upstream_client.gather(relay.flow, part, shared.served);
         }
         if relay.is_chunked {
             upload.bytes.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());

@@ -137,7 +137,13 @@ impl ReverseProxy {
         response: &mut Response<'_, '_>,
     ) -> Step {
         let client_context = self.client_context(request, response);
-        let mut flow = build_flow(request, client_context, self.upstream_client.proxy(), miss);
+        let buffers = self.upstream_client.buffers_requests();
+        if buffers && !self.upstream_client.fits_buffer(request.body.length().unwrap_or(0)) {
+            response.shared.served.count(Counter::LimitGathered);
+            return response.page(request, Status::ContentTooLarge);
+        }
+        let proxy = self.upstream_client.proxy();
+        let mut flow = build_flow(request, client_context, proxy, miss, buffers);
         flow.claim = claim;
         let begun = self.upstream_client.begin(flow, response.shared.served);
         let stage = Stage::Relaying(Box::new(Relay::new(begun, request, why)));
@@ -196,7 +202,7 @@ impl ReverseProxy {
             let is_validation = miss.is_validation();
             let counter = if is_validation { Counter::CacheRevalidations } else { Counter::CacheMisses };
             served.count(counter);
-            let flow = build_flow(request, client_context, self.upstream_client.proxy(), Some(miss));
+            let flow = build_flow(request, client_context, self.upstream_client.proxy(), Some(miss), false);
             self.upstream_client.refresh(flow, served);
         }
     }

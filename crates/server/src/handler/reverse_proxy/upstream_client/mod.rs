@@ -8,6 +8,7 @@
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -17,11 +18,12 @@ use sojourn_http::Status;
 use sojourn_http::upstream::RequestKind;
 
 use super::balancer::Balancer;
+use super::flow::GatheredBytes;
 use super::partial::keep_as_part;
-use super::{Cache, CacheMiss, End, Flow, FlowId, FlowReaderId, Proxy, RequestHead, Stored};
+use super::{Cache, CacheMiss, End, Flow, FlowId, FlowReaderId, Proxy, RequestHead, Stored, Upload};
 use crate::connection::{Event, MachineId, Outbox, Shared, Wait, Want};
 use crate::counters::{Counter, Served};
-use crate::limits::Limits;
+use crate::limits::{Limits, UpstreamLimits};
 
 mod connection;
 mod fair_queue;
@@ -80,6 +82,8 @@ pub struct UpstreamClient {
     /// Idle connections that were given a flow and have not been told yet.
     assigned: HashMap<u64, FlowId>,
     pub(super) outbox: Outbox,
+    /// Bytes of request bodies that are buffered.
+    gathered: Arc<AtomicUsize>,
     /// The state machines of launched connections; an entry is empty while its machine handles an event.
     machines: Slab<Option<Box<dyn Machine>>>,
     /// The connection that is handling an event.
@@ -100,6 +104,7 @@ impl UpstreamClient {
             shared: HashMap::new(),
             assigned: HashMap::new(),
             outbox: Outbox::new()?,
+            gathered: Arc::default(),
             machines: Slab::new(),
             token: 0,
             now: Duration::ZERO,
@@ -169,17 +174,32 @@ impl UpstreamClient {
         (id, reader)
     }
 
+    /// Returns true if request bodies are buffered completely before they take a connection.
+    pub fn buffers_requests(&self) -> bool {
+        self.limits.upstream.buffers_requests
+    }
+
+    /// Returns true if a request body of this length may be buffered.
+    pub fn fits_buffer(&self, length: u64) -> bool {
+        length <= self.limits.upstream.gathered_bytes_max as u64
+    }
+
     /// Adds to a request body that is being buffered.
-    pub fn gather(&mut self, id: FlowId, part: &[u8]) {
-        let max = self.limits.upstream.gathered_bytes_max;
+    pub fn gather(&mut self, id: FlowId, part: &[u8], served: &mut Served) {
+        let UpstreamLimits { gathered_bytes_max, gathered_total_max, .. } = self.limits.upstream;
         let flow = &mut self.flows[id.0];
         let Some(upload) = flow.upload.as_mut().filter(|_| flow.end.is_none()) else { return };
-        if upload.bytes.len() + part.len() <= max {
-            upload.bytes.extend_from_slice(part);
+        let counted = upload.gathered.get_or_insert_with(|| GatheredBytes::new(&self.gathered));
+        let (limit, status) = if upload.bytes.len() + part.len() > gathered_bytes_max {
+            (Counter::LimitGathered, Status::ContentTooLarge)
+        } else if !counted.add(part.len(), gathered_total_max) {
+            (Counter::LimitGatheredTotal, Status::ServiceUnavailable)
         } else {
-            upload.bytes = Vec::new();
-            self.finish(id, End::Failed(Status::ContentTooLarge));
-        }
+            return upload.bytes.extend_from_slice(part);
+        };
+        *upload = Upload { is_gathered: true, ..Upload::default() };
+        served.count(limit);
+        self.finish(id, End::Failed(status));
     }
 
     /// The body has been buffered completely: sends the request.
@@ -369,6 +389,7 @@ impl UpstreamClient {
         served.set(Counter::UpstreamsDown, self.health.down(now));
         let (length, is_high) = self.queue_length();
         served.set(Counter::UpstreamQueueLength, length as u64);
+        served.set(Counter::UpstreamGatheredBytes, self.gathered.load(Ordering::Relaxed) as u64);
         served.set(Counter::OverloadUpstreamQueue, is_high.into());
         served.set(Counter::TunnelsOpen, self.tunnels_open() as u64);
     }

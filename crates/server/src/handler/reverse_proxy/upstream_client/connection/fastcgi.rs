@@ -135,8 +135,7 @@ impl FastCgi {
 
 /// Appends received bytes of the request's body.
 pub fn append_upload(upload: &mut Upload, output: &mut Vec<u8>) {
-    input(&upload.bytes, output);
-    upload.bytes.clear();
+    input(&std::mem::take(&mut upload.bytes), output);
     if upload.is_complete {
         end_input(output);
     }

@@ -38,7 +38,8 @@ impl UpstreamConnection {
             UpstreamProtocol::Http(None) => {
                 bytes.extend_from_slice(flow.request.text());
                 if let Some(upload) = &mut flow.upload {
-                    bytes.append(&mut upload.bytes);
+                    // Not moved by `append`, which keeps the memory, and a buffered body may be large.
+                    bytes.extend_from_slice(&std::mem::take(&mut upload.bytes));
                 }
             }
             UpstreamProtocol::FastCgi(fastcgi) => {
@@ -84,6 +85,11 @@ impl UpstreamConnection {
         if matches!(self.stage, Stage::New) {
             let waited = shared.clock.now.saturating_sub(self.flow(upstream_client).began);
             shared.served.add(Counter::UpstreamConnectWait, waited.as_nanos() as u64);
+        }
+        if self.is_sent
+            && let Some(upload) = &mut self.flow(upstream_client).upload
+        {
+            upload.gathered = None;
         }
         self.stage = Stage::Head;
         self.advance(upstream_client, shared)
