@@ -54,6 +54,10 @@ fuzz:
 miri:
 	scripts/miri $(CRATES)
 
+## sanitize: tests of the io_uring server under AddressSanitizer, if there is a nightly compiler
+sanitize:
+	scripts/sanitize
+
 ## sbom: what is installed was built from, as CycloneDX, into build/sbom.json; fails for a licence or a source that was not agreed to
 sbom:
 	mkdir -p build

@@ -12,6 +12,7 @@ use io_uring::types::BufRingEntry;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::queue::Queue;
+use super::sanitizer;
 
 /// The number of buffers, a power of two: what may arrive between two waits without repeating operations.
 pub const BUFFERS: u16 = 256;
@@ -59,6 +60,7 @@ impl Buffers {
     /// Appends the `length` bytes in buffer `id` to `bytes`, and returns the buffer.
     pub fn take(&mut self, id: u16, length: usize, bytes: &mut Vec<u8>) {
         assert!(id < BUFFERS && length <= BYTES_EACH, "a buffer of ours, not overrun");
+        sanitizer::take_back(self.start_of(id), BYTES_EACH);
         // SAFETY: within the mapping; the kernel does not touch the buffer until it is returned.
         bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(self.start_of(id), length) });
         self.recycle(id);
@@ -67,6 +69,7 @@ impl Buffers {
     fn recycle(&mut self, id: u16) {
         let entries = self.memory.as_ptr().cast::<BufRingEntry>();
         let address = self.start_of(id) as u64;
+        sanitizer::lend(self.start_of(id), BYTES_EACH);
         // SAFETY: the index is within the ring, and the entry is ours until the tail moves past it.
         let entry = unsafe { &mut *entries.add(usize::from(self.tail % BUFFERS)) };
         entry.set_addr(address);
@@ -87,6 +90,7 @@ impl Buffers {
 
 impl Drop for Buffers {
     fn drop(&mut self) {
+        sanitizer::take_back(self.memory.as_ptr(), MAPPED_BYTES);
         // SAFETY: our own mapping, which is no longer used.
         let _ = unsafe { munmap(self.memory.as_ptr().cast(), MAPPED_BYTES) };
     }

@@ -37,6 +37,7 @@ mod drive;
 mod queue;
 mod read;
 mod receive;
+mod sanitizer;
 mod send;
 #[cfg(test)]
 mod tests;

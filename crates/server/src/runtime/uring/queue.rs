@@ -17,6 +17,7 @@ use io_uring::{IoUring, Submitter, cqueue, opcode};
 use rustix::io::Errno;
 
 use super::batching::{BATCH_SIZE, BATCH_WAIT_MAX};
+use super::sanitizer::KernelMemory;
 use crate::clients::TOKEN_BITS;
 
 /// Operations submitted at once.
@@ -114,6 +115,7 @@ pub struct Queue {
     ring: IoUring,
     /// Operations that did not fit, in order. The second of a pair is linked to the first.
     backlog: VecDeque<(Entry, Option<Entry>)>,
+    memory: KernelMemory,
 }
 
 impl Queue {
@@ -131,7 +133,7 @@ impl Queue {
         if !ring.params().is_feature_nodrop() || !ring.params().is_feature_skip_cqe_on_success() {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        Ok(Queue { ring, backlog: VecDeque::new() })
+        Ok(Queue { ring, backlog: VecDeque::new(), memory: KernelMemory::default() })
     }
 
     /// For registering resources of operations.
@@ -145,6 +147,7 @@ impl Queue {
     ///
     /// The memory it points to must stay valid until its completion.
     pub unsafe fn push(&mut self, operation: Entry, purpose: Purpose, token: u64) {
+        self.memory.note(&operation, token);
         // SAFETY: guaranteed by the caller.
         unsafe { self.push_chain(operation.user_data(purpose.of(token)), None) }
     }
@@ -156,6 +159,7 @@ impl Queue {
     ///
     /// The memory they point to must stay valid until that completion.
     pub unsafe fn push_pair(&mut self, first: (Entry, Purpose), second: (Entry, Purpose), token: u64) {
+        self.memory.note(&first.0, token);
         // If the first operation fails, the linked one is skipped without a completion.
         let flags = Flags::IO_LINK | Flags::SKIP_SUCCESS;
         let head = first.0.flags(flags).user_data(first.1.of(token));
@@ -192,7 +196,13 @@ impl Queue {
                 }
             }
         };
+        let before = into.len();
         into.extend(self.ring.completion().map(|entry| Completion::of(&entry)));
+        for completion in &into[before..] {
+            if let Purpose::Send | Purpose::CloseAfterSend | Purpose::Read = completion.purpose {
+                self.memory.check(completion.purpose, completion.token);
+            }
+        }
         outcome.map(drop).or_else(|error| if is_passing(&error) { Ok(()) } else { Err(error) })
     }
 

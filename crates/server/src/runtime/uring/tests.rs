@@ -1,7 +1,8 @@
 //! The loop's assumptions about the ring: pairs complete once, nothing submitted is lost, buffers are returned.
 
 use std::io::Write;
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::ptr;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use rustix::net::sockopt::set_socket_send_buffer_size;
 
 use super::buffers::{BUFFERS, Buffers, GROUP};
 use super::queue::{Completion, Purpose, Queue};
+use crate::runtime::sockets::options::queue_length;
 
 const TOKEN: u64 = 7;
 
@@ -121,4 +123,47 @@ fn buffers_run_out_and_come_back() {
             std::io::Read::read_exact(&mut pairs[token as usize].0, &mut [0; 2]).unwrap();
         }
     }
+}
+
+#[test]
+fn cancelled_accepting_leaves_in_the_queue_who_waits() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let connect = |count: usize| -> Vec<TcpStream> {
+        (0..count).map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap()).collect()
+    };
+    let mut queue = Queue::new().unwrap();
+    let accept = opcode::AcceptMulti::new(types::Fd(listener.as_raw_fd())).build();
+    // SAFETY: it points to no memory.
+    unsafe { queue.push(accept, Purpose::Accept, TOKEN) };
+    let _first = connect(20);
+    let accepted = drain(&mut queue);
+    assert!(accepted.len() == 20 && accepted.iter().all(Completion::has_more), "{accepted:?}");
+    for completion in accepted {
+        // SAFETY: a new descriptor that is used nowhere else.
+        drop(unsafe { OwnedFd::from_raw_fd(completion.result.unwrap() as i32) });
+    }
+    // They have come before the ring is told, as in an iteration that takes long.
+    let _second = connect(30);
+    queue.cancel(Purpose::Accept, TOKEN);
+    let completions = drain(&mut queue);
+    let [last] = completions[..] else { panic!("one completion: {completions:?}") };
+    assert_eq!((last.purpose, last.result, last.has_more()), (Purpose::Accept, Err(Errno::CANCELED), false));
+    assert_eq!(queue_length(listener.as_fd()).unwrap().waiting, 30);
+}
+
+#[cfg(address_sanitizer)]
+#[test]
+#[should_panic(expected = "was freed before it completed")]
+fn memory_that_is_freed_too_early_is_noticed() {
+    let (socket, _peer) = UnixStream::pair().unwrap();
+    set_socket_send_buffer_size(&socket, 4096).unwrap();
+    let bytes = vec![0; 1 << 20];
+    let mut queue = Queue::new().unwrap();
+    // SAFETY: not at all. The sanitizer keeps freed memory mapped, and the kernel only reads it.
+    unsafe { queue.push(send(&socket, &bytes), Purpose::Send, TOKEN) };
+    queue.flush().unwrap();
+    drop(bytes);
+    queue.cancel(Purpose::Send, TOKEN);
+    drain(&mut queue);
 }
