@@ -148,6 +148,8 @@ class _Search:
     def __init__(self, measure: Callable[[float], Trial], plan: Plan, keep: Callable[[Found], None]) -> None:
         self.measure, self.plan, self.keep = measure, plan, keep
         self.trials: list[Trial] = []
+        self._believed: tuple[int, Belief] | None = None
+        """The number of trials, and what they tell: it is asked for several times after each."""
 
     def run(self) -> Ending:
         ending = self._bracket()
@@ -254,7 +256,10 @@ class _Search:
         return float(min(self.plan.load_max, max(self.plan.load_min, load)))
 
     def _belief(self) -> Belief:
-        return Belief.of([trial for trial in self.trials if trial.void_because is None])
+        if self._believed is None or self._believed[0] != len(self.trials):
+            belief = Belief.of([trial for trial in self.trials if trial.void_because is None])
+            self._believed = len(self.trials), belief
+        return self._believed[1]
 
     def found(self, ending: Ending) -> Found:
         passed, failed = self._loads(passed=True), self._loads(passed=False)
