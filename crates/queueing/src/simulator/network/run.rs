@@ -51,7 +51,7 @@ impl EventTime {
 
     #[inline]
     fn at(seconds: f64) -> Self {
-        debug_assert!(seconds.is_sign_positive(), "{seconds} s is before the start");
+        assert!(seconds.is_sign_positive(), "{seconds} s is before the start");
         Self(seconds.to_bits())
     }
 
