@@ -22,7 +22,7 @@ from sojourn.study.document import Study
 from sojourn.systems.origins import LOCAL
 
 SOJOURN = Path(sys.executable).parent / "sojourn"
-AT_A_TIME = 3
+AT_A_TIME = 4
 """The number of studies side by side: most of their time is starts of servers and loads of a given length."""
 SMALLEST = ("--quick", "--repetitions", "1", "--format", "json")
 SECONDS_MAX = 1800

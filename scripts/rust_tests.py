@@ -1,9 +1,9 @@
-"""Builds the Rust tests and runs them, three modules at a time; repeats failed modules once, alone.
+"""Builds the Rust tests and runs them, several modules at a time; repeats failed modules once, alone.
 
 A crate has one program of integration tests, linked once. Each of its modules runs in a process of its own, so that a
-failed module can be repeated alone. Most tests wait for clocks and servers, so three run side by side. Standard output
-names the modules that passed only alone. The exit code is 1 if a module failed twice, and Cargo's code if the build
-failed.
+failed module can be repeated alone. Most tests wait for clocks and servers, so three run side by side, and one that
+computes beside them. Standard output names the modules that passed only alone. The exit code is 1 if a module failed
+twice, and Cargo's code if the build failed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ BUILD = ["cargo", "test", "--locked", "--workspace", "--profile", PROFILE, "--no
 BUILD += ["--message-format", "json-render-diagnostics"]
 AT_A_TIME = 3
 """The number of processes at a time; each runs as many of its tests at a time as there are cores."""
-SLOWEST = "-p sojourn-queueing "
-"""The tests that begin first, because they would run alone at the end."""
+COMPUTING = ("-p sojourn-queueing ", "-p sojourn-fuzz-checks --test integration mutations")
+"""Tests that compute for a minute, and wait for nothing. They run one after the other beside the others, which mostly
+wait, and at a lower priority, so that whoever wakes up by a clock has a core.
+"""
+LOWER_PRIORITY = ("nice", "-n", "10")
 PROCESS_SECONDS_MAX = 900
 """The time limit of a process; one that takes longer hangs."""
 
@@ -47,6 +50,10 @@ class Tests:
     chosen: tuple[str, ...] = ()
     """The full names of the tests; all if empty."""
 
+    @property
+    def computes(self) -> bool:
+        return self.name.startswith(COMPUTING)
+
     def run(self) -> bool:
         """Returns true if they pass; prints the result, and all output if they fail."""
         began = time.monotonic()
@@ -54,7 +61,11 @@ class Tests:
         with tempfile.TemporaryFile() as output:
             try:
                 done = subprocess.run(
-                    [self.executable, "--quiet", *(["--exact", *self.chosen] if self.chosen else [])],
+                    [
+                        *(LOWER_PRIORITY if self.computes else ()),
+                        *(self.executable, "--quiet"),
+                        *(("--exact", *self.chosen) if self.chosen else ()),
+                    ],
                     cwd=self.folder,
                     env={**os.environ, "CARGO_MANIFEST_DIR": str(self.folder)},
                     stdin=subprocess.DEVNULL,
@@ -84,10 +95,9 @@ def main() -> int:
     if built.returncode != 0:
         return built.returncode
     everything = [part for program in programs(built.stdout) for part in parts(program)]
-    everything.sort(key=lambda tests: not tests.name.startswith(SLOWEST))
-    with ThreadPoolExecutor(AT_A_TIME) as threads:
-        passed = list(threads.map(Tests.run, everything))
-    failed = [tests for tests, well in zip(everything, passed, strict=True) if not well]
+    with ThreadPoolExecutor(1) as computing, ThreadPoolExecutor(AT_A_TIME) as waiting:
+        running = [(computing if tests.computes else waiting).submit(tests.run) for tests in everything]
+        failed = [tests for tests, done in zip(everything, running, strict=True) if not done.result()]
     if failed:
         talk(f"\nonce more, alone: {len(failed)} of {len(everything)}")
     passed_alone = [tests for tests in failed if tests.run()]

@@ -111,7 +111,7 @@ def test_the_example_log_on_our_server(example_run: Path) -> None:
     assert (output / "system.toml").exists() == (summary["model"] is not None)
     if summary["model"] is None:
         return
-    simulated = run("simulate", output / "system.toml", "--half-width", "0.05", "--format", "json")
+    simulated = run("simulate", output / "system.toml", "--half-width", "0.1", "--format", "json")
     assert simulated.returncode == 0, simulated.stderr
     assert json.loads(simulated.stdout)["response_time_seconds"]["mean"] > 0
 
