@@ -149,10 +149,8 @@ fn schemas() -> BTreeMap<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-    use crate::Arguments;
+    use crate::all_commands;
 
     #[test]
     fn every_reference_between_schemas_leads_somewhere() {
@@ -173,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_description_has_every_architecture_and_command() {
-        let description = Description::of(&Arguments::command());
+        let description = Description::of(&all_commands());
         assert_eq!(description.architectures.len(), ALL.len());
         assert!(description.commands.iter().any(|command| command.name == "replay"));
     }

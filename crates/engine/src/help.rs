@@ -153,14 +153,12 @@ fn width() -> usize {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-    use crate::Arguments;
+    use crate::all_commands;
 
     #[test]
     fn help_fits_the_width_but_for_examples() {
-        for row in CommandRow::all(&Arguments::command()) {
+        for row in CommandRow::all(&all_commands()) {
             let text = of(&row, "sojourn", true);
             let is_example = |line: &str| line.contains("sojourn ") || line.starts_with("      --");
             let long: Vec<_> =
@@ -171,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_short_help_says_how_to_see_the_rest() {
-        for row in CommandRow::all(&Arguments::command()) {
+        for row in CommandRow::all(&all_commands()) {
             let (short, all) = (of(&row, "sojourn", false), of(&row, "sojourn", true));
             assert_eq!(short.contains("more options"), row.options.iter().any(|option| !option.essential));
             assert!(row.options.iter().all(|option| all.contains(&format!("--{}", option.name))));

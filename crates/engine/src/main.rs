@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser};
 
 use sojourn_server::memory::Allocator;
 
@@ -36,28 +36,63 @@ static ALLOCATOR: Allocator = Allocator;
 /// `sojourn`, the command that people type, runs this program.
 #[derive(Parser)]
 #[command(name = "sojourn-engine", version, about, disable_help_subcommand = true)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
+#[command(subcommand_required = true, arg_required_else_help = true)]
+struct Arguments {}
+
+/// A subcommand.
+struct Row {
+    name: &'static str,
+    /// Adds its options, and what its help says.
+    options: fn(clap::Command) -> clap::Command,
+    /// Runs it as parsed; with the parser and the words of the command line.
+    run: fn(&ArgMatches, &clap::Command, &[OsString]) -> anyhow::Result<ExitCode>,
 }
 
-#[derive(Subcommand)]
-enum Command {
-    Serve(Box<serve::Options>),
-    Link(Box<link::Options>),
-    Confine(confine::Options),
-    Describe(describe::Options),
-    Load(Box<load::Options>),
-    LoadStreams(Box<load::streams::Options>),
-    Machine(machine::Options),
-    Memory(memory::Options),
-    Probe(probe::Options),
-    Proxy(Box<proxy::Options>),
-    Replay(Box<replay::Options>),
-    Scenario(scenario::Options),
-    VirtualTime(virtual_time::Options),
-    Stream(Box<stream::Options>),
-    Web99(web99::Options),
+const fn row<T: Args>(
+    name: &'static str,
+    run: fn(&ArgMatches, &clap::Command, &[OsString]) -> anyhow::Result<ExitCode>,
+) -> Row {
+    Row { name, options: T::augment_args, run }
+}
+
+const COMMANDS: &[Row] = &[
+    row::<serve::Options>("serve", |given, command, words| serve::run(&parsed(given)?, command, words)),
+    row::<link::Options>("link", |given, _, _| link::run(&parsed(given)?)),
+    row::<confine::Options>("confine", |given, _, _| confine::run(&parsed(given)?)),
+    row::<describe::Options>("describe", |given, _, _| {
+        describe::run(&parsed(given)?, &help::in_two_storeys(all_commands()))
+    }),
+    row::<load::Options>("load", |given, _, _| load::run(&parsed(given)?)),
+    row::<load::streams::Options>("load-streams", |given, _, _| load::streams::run(&parsed(given)?)),
+    row::<machine::Options>("machine", |given, _, _| machine::run(&parsed(given)?)),
+    row::<memory::Options>("memory", |given, _, _| memory::run(&parsed(given)?)),
+    row::<probe::Options>("probe", |given, _, _| probe::run(&parsed(given)?)),
+    row::<proxy::Options>("proxy", |given, command, words| proxy::run(&parsed(given)?, command, words)),
+    row::<replay::Options>("replay", |given, _, _| replay::run(&parsed(given)?)),
+    row::<scenario::Options>("scenario", |given, _, _| scenario::run(&parsed(given)?)),
+    row::<virtual_time::Options>("virtual-time", |given, _, _| virtual_time::run(&parsed(given)?)),
+    row::<stream::Options>("stream", |given, _, words| stream::run(&parsed(given)?, words)),
+    row::<web99::Options>("web99", |given, _, _| web99::run(&parsed(given)?)),
+];
+
+fn parsed<T: FromArgMatches>(given: &ArgMatches) -> Result<T, clap::Error> {
+    T::from_arg_matches(given)
+}
+
+/// The parser of all commands.
+fn all_commands() -> clap::Command {
+    parser(COMMANDS)
+}
+
+fn parser(rows: &[Row]) -> clap::Command {
+    rows.iter().fold(Arguments::command(), |parser, row| {
+        parser.subcommand((row.options)(clap::Command::new(row.name)))
+    })
+}
+
+/// The row of the command in the arguments, if it is one.
+fn asked_for(words: &[OsString]) -> Option<&'static Row> {
+    COMMANDS.iter().find(|row| words.get(1).is_some_and(|word| word == row.name))
 }
 
 fn main() -> ExitCode {
@@ -80,7 +115,9 @@ fn main() -> ExitCode {
 }
 
 fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
-    let command = help::in_two_storeys(Arguments::command());
+    // The options of all commands would take most of the time and of the memory of a start.
+    let asked = asked_for(words);
+    let command = help::in_two_storeys(parser(asked.map_or(COMMANDS, std::slice::from_ref)));
     let matches = match command.clone().try_get_matches_from(serve::config::expand(&command, words)?) {
         Ok(matches) => matches,
         Err(error) => match help_wanted(&error, words) {
@@ -88,23 +125,10 @@ fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
             None => error.exit(),
         },
     };
-    match Arguments::from_arg_matches(&matches)?.command {
-        Command::Serve(options) => serve::run(&options, &command, words),
-        Command::Link(options) => link::run(&options),
-        Command::Confine(options) => confine::run(&options),
-        Command::Describe(options) => describe::run(&options, &command),
-        Command::Load(options) => load::run(&options),
-        Command::LoadStreams(options) => load::streams::run(&options),
-        Command::Machine(options) => machine::run(&options),
-        Command::Memory(options) => memory::run(&options),
-        Command::Probe(options) => probe::run(&options),
-        Command::Proxy(options) => proxy::run(&options, &command, words),
-        Command::Replay(options) => replay::run(&options),
-        Command::Scenario(options) => scenario::run(&options),
-        Command::VirtualTime(options) => virtual_time::run(&options),
-        Command::Stream(options) => stream::run(&options, words),
-        Command::Web99(options) => web99::run(&options),
-    }
+    let (Some(row), Some((_, given))) = (asked, matches.subcommand()) else {
+        unreachable!("the parser requires a command, and knows no other")
+    };
+    (row.run)(given, &command, words)
 }
 
 /// The help that was asked for; `None` for another error, and for the help of the whole program.
@@ -112,11 +136,11 @@ fn help_wanted(error: &clap::Error, words: &[OsString]) -> Option<String> {
     if error.kind() != ErrorKind::DisplayHelp {
         return None;
     }
-    let engine = Arguments::command();
-    let command = engine.find_subcommand(words.get(1)?)?;
+    let row = asked_for(words)?;
+    let command = (row.options)(clap::Command::new(row.name));
     let program = Path::new(words.first()?).file_name()?.to_string_lossy();
     let everything = words.iter().any(|word| word == help::ALL);
-    Some(help::of(&table::CommandRow::of(command), &program, everything))
+    Some(help::of(&table::CommandRow::of(&command), &program, everything))
 }
 
 #[cfg(test)]
@@ -124,7 +148,7 @@ mod tests {
     use super::*;
 
     fn refusal(words: &[&str]) -> clap::Error {
-        let command = help::in_two_storeys(Arguments::command());
+        let command = help::in_two_storeys(all_commands());
         command.try_get_matches_from(words).expect_err("no command to run")
     }
 

@@ -185,11 +185,9 @@ fn default_in_words(help: &str) -> (String, Option<String>) {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::short_help::ESSENTIAL;
     use super::*;
-    use crate::Arguments;
+    use crate::all_commands;
 
     fn row<'a>(rows: &'a [CommandRow], command: &str, option: &str) -> &'a OptionRow {
         let command = rows.iter().find(|row| row.name == command).expect("a command");
@@ -198,7 +196,7 @@ mod tests {
 
     #[test]
     fn every_option_that_help_shows_is_one() {
-        let rows = CommandRow::all(&Arguments::command());
+        let rows = CommandRow::all(&all_commands());
         for (command, options) in ESSENTIAL {
             options.iter().for_each(|option| assert!(row(&rows, command, option).essential));
         }
@@ -206,7 +204,7 @@ mod tests {
 
     #[test]
     fn help_shows_fifteen_options_or_fewer() {
-        for command in CommandRow::all(&Arguments::command()) {
+        for command in CommandRow::all(&all_commands()) {
             let shown = command.options.iter().filter(|option| option.essential).count();
             assert!(shown <= 15, "{}: {shown}", command.name);
         }
@@ -214,7 +212,7 @@ mod tests {
 
     #[test]
     fn an_option_has_its_type_unit_default_and_range() {
-        let rows = CommandRow::all(&Arguments::command());
+        let rows = CommandRow::all(&all_commands());
         let workers = row(&rows, "serve", "workers");
         assert_eq!((workers.kind, workers.range), (Kind::Integer, Some((1, 1024))));
         assert!(workers.default.is_some() && !workers.help.contains('['), "{workers:?}");
@@ -230,7 +228,7 @@ mod tests {
 
     #[test]
     fn every_option_and_command_has_a_line_of_help() {
-        for command in CommandRow::all(&Arguments::command()) {
+        for command in CommandRow::all(&all_commands()) {
             assert!(!command.summary.is_empty(), "{}", command.name);
             for option in command.options.iter().chain(&command.arguments) {
                 assert!(!option.help.is_empty(), "{} --{}", command.name, option.name);
