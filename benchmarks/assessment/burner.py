@@ -1,4 +1,4 @@
-"""Does other work of one kind until it is stopped: `python -m benchmarks.assessment.burner KIND CORES FOLDER`.
+"""Does other work of one kind until it is stopped: `python -m benchmarks.assessment.burner KIND CORE FOLDER PARENT`.
 
 There is one process per core. It ends with its parent, so an interrupted benchmark leaves no work behind.
 """
@@ -56,7 +56,9 @@ def burning(kind: Kind, cores: Cores, folder: Path) -> Iterator[None]:
     where = [cores.server] * kind.on_server + [cores.generator] * kind.on_generator
     command = [sys.executable, "-m", "benchmarks.assessment.burner", kind.name]
     started = [
-        subprocess.Popen([*command, str(core), str(folder)], stdin=subprocess.DEVNULL, cwd=machine.ROOT)
+        subprocess.Popen(
+            [*command, str(core), str(folder), str(os.getpid())], stdin=subprocess.DEVNULL, cwd=machine.ROOT
+        )
         for core in where
     ]
     try:
@@ -67,10 +69,9 @@ def burning(kind: Kind, cores: Cores, folder: Path) -> Iterator[None]:
             process.wait(STOP_SECONDS_MAX)
 
 
-def burn(kind: str, core: int, folder: Path) -> None:
-    """Works on the core until its parent has ended."""
+def burn(kind: str, core: int, folder: Path, parent: int) -> None:
+    """Works on the core until its parent has ended, which may be before this begins."""
     os.sched_setaffinity(0, {core})
-    parent = os.getppid()
     kinds: dict[str, Callable[[], None]] = {
         PAIRED.name: lambda: _burst(*PAIRED_SECONDS),
         "bursts": lambda: _burst(*BURST_SECONDS),
@@ -120,4 +121,4 @@ class _Disk:
 
 
 if __name__ == "__main__":
-    burn(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))
+    burn(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))

@@ -117,7 +117,8 @@ def test_a_burner_burns_and_ends_with_its_parent(kind: str, tmp_path: Path) -> N
     arguments = ["-m", "benchmarks.assessment.burner", kind, str(core), str(tmp_path)]
     # The parent starts it and says its number; then it ends.
     parent = (
-        "import subprocess, sys, time; print(subprocess.Popen([sys.executable, *sys.argv[1:]]).pid, flush=True)\n"
+        "import os, subprocess, sys, time\n"
+        "print(subprocess.Popen([sys.executable, *sys.argv[1:], str(os.getpid())]).pid, flush=True)\n"
         "time.sleep(1.5)"
     )
     with subprocess.Popen(
