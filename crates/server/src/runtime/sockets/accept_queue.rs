@@ -11,6 +11,9 @@
 //! How long a new connection will wait follows from the queue alone, however many loops accept from it: those that waited when the
 //! connection accepted now came have all been accepted since, which gives the rate, and by Little's law the time that the
 //! present queue takes. As in CoDel (RFC 8289), only what lasts counts, so that a burst passes at full length.
+//!
+//! A short queue is soon empty, above all if the server runs now and then only (a CPU quota), and that is no sign that the overload
+//! is over. So it stays short until nobody has been dropped or waited for long for a while.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -28,6 +31,10 @@ const PERIOD: Duration = Duration::from_millis(100);
 
 /// How long connections must have waited too long before the queue is shortened.
 const INTERVAL: Duration = Duration::from_millis(300);
+
+/// How long a short queue must neither be full nor make anybody wait long before it is as long as usual again: longer than it takes
+/// until the kernels of clients that were dropped try again.
+const CALM: Duration = Duration::from_millis(1200);
 
 /// A shorter wait tells no rate: the kernel counts time in steps of some milliseconds.
 const WAIT_MIN: Duration = Duration::from_millis(20);
@@ -101,23 +108,19 @@ impl AcceptQueue {
         let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
         self.next_look.store((now + PERIOD).as_nanos() as u64, Ordering::Relaxed);
         // Another kernel may not tell; then the queue keeps its length.
-        let Ok(QueueLength { waiting, .. }) = queue_length(listener) else { return };
+        let Ok(QueueLength { waiting, limit }) = queue_length(listener) else { return };
+        control.adopt(now, limit);
         let before = control.limit;
         let limit = control.look(now, waiting, wait());
         // Small corrections are not worth a system call.
-        if limit == before || limit < control.backlog && limit.abs_diff(before) < before / 10 {
+        let is_small = limit < control.backlog && limit.abs_diff(before) < before / 10;
+        if limit == before || is_small || listen(listener, limit as i32).is_err() {
             control.limit = before;
-            return;
         }
-        if listen(listener, limit as i32).is_err() {
-            control.limit = before;
-            return;
-        }
-        let is_short = limit < control.backlog;
-        if is_short && !self.is_short.swap(is_short, Ordering::Relaxed) {
+        let is_short = control.limit < control.backlog;
+        if !self.is_short.swap(is_short, Ordering::Relaxed) && is_short {
             self.shortened.fetch_add(1, Ordering::Relaxed);
         }
-        self.is_short.store(is_short, Ordering::Relaxed);
     }
 }
 
@@ -138,11 +141,29 @@ struct Control {
     looks: VecDeque<(Duration, u32)>,
     /// Since when new connections have had to wait too long.
     exceeded_since: Option<Duration>,
+    /// When the queue was last full, or a connection in it waited for long.
+    pressed: Duration,
 }
 
 impl Control {
     fn new(backlog: u32, wait_max: Duration) -> Control {
-        Control { wait_max, backlog, limit: backlog, looks: VecDeque::new(), exceeded_since: None }
+        Control {
+            wait_max,
+            backlog,
+            limit: backlog,
+            looks: VecDeque::new(),
+            exceeded_since: None,
+            pressed: Duration::ZERO,
+        }
+    }
+
+    /// Takes over the limit that another loop may have set.
+    fn adopt(&mut self, now: Duration, limit: u32) {
+        let limit = limit.min(self.backlog);
+        if limit < self.limit {
+            self.pressed = now;
+        }
+        self.limit = limit;
     }
 
     /// The new limit, if so many are `waiting` now and the one that has just been accepted had waited for `wait`.
@@ -158,19 +179,28 @@ impl Control {
         let expected = rate.map_or(0.0, |rate| f64::from(waiting) / rate);
         let longest = expected.max(wait.as_secs_f64());
         let wait_max = self.wait_max.as_secs_f64();
+        let fitting = rate.map(|rate| (rate * wait_max) as u32);
+        let fitting = fitting.map(|limit| limit.clamp(LIMIT_MIN.min(self.backlog), self.backlog));
         if longest > wait_max {
+            self.pressed = now;
             let since = *self.exceeded_since.get_or_insert(now);
-            if let Some(rate) = rate.filter(|_| now - since >= INTERVAL) {
-                let limit = (rate * wait_max) as u32;
-                self.limit = limit.clamp(LIMIT_MIN.min(self.backlog), self.backlog);
+            if let Some(limit) = fitting.filter(|_| now - since >= INTERVAL) {
+                self.limit = limit;
             }
             return self.limit;
         }
         self.exceeded_since = None;
-        if waiting == 0 && !known {
-            self.limit = self.backlog;
-        } else if longest < wait_max / 2.0 {
+        let is_full = waiting.saturating_add(waiting / 8) >= self.limit;
+        if is_full || longest >= wait_max / 2.0 {
+            self.pressed = now;
+        }
+        if is_full && !known {
+            // They are accepted as fast as they come.
             self.limit = self.limit.saturating_mul(2).min(self.backlog);
+        } else if is_full {
+            self.limit = self.limit.max(fitting.unwrap_or(0));
+        } else if now.saturating_sub(self.pressed) >= CALM {
+            self.limit = self.backlog;
         }
         self.limit
     }
@@ -291,6 +321,25 @@ mod tests {
         }
     }
 
+    /// Clients come in waves, and the server runs for a few milliseconds of each 100, as with a CPU quota.
+    #[test]
+    fn an_overload_that_pauses_is_one_overload() {
+        for (capacity, factor) in [(300.0, 5.0), (1000.0, 3.0), (1000.0, 5.0), (3000.0, 5.0)] {
+            let mut server = Simulated::new(4096);
+            let mut run = |seconds: u32| {
+                for tenth in 0..10 * seconds {
+                    let arrivals = if tenth % 20 < 14 { factor * capacity } else { 0.0 };
+                    server.run(milliseconds(96), arrivals, 0.0);
+                    server.run(milliseconds(4), arrivals, 25.0 * capacity);
+                }
+                server.take_longest()
+            };
+            run(6);
+            let longest = run(60);
+            assert!(longest <= milliseconds(600), "{capacity}/s, {factor} times: {longest:?}");
+        }
+    }
+
     #[test]
     fn a_capacity_that_changes_is_followed() {
         let mut server = Simulated::new(4096);
@@ -312,6 +361,8 @@ mod tests {
         server.run(milliseconds(3000), 5000.0, 1000.0);
         assert!(server.control.limit < 500 && server.dropped > 0, "{}", server.control.limit);
         server.run(milliseconds(1000), 100.0, 1000.0);
+        assert!(server.control.limit < 500, "{}", server.control.limit);
+        server.run(milliseconds(2000), 100.0, 1000.0);
         assert_eq!(server.control.limit, 4096);
     }
 
@@ -347,6 +398,9 @@ mod tests {
         assert!(queue.is_short() && limit() == LIMIT_MIN, "{}", limit());
         listener.set_nonblocking(true).unwrap();
         while listener.accept().is_ok() {}
+        queue.look_empty(listener.as_fd());
+        assert!(queue.is_short(), "an empty queue is not enough");
+        std::thread::sleep(CALM + PERIOD);
         queue.look_empty(listener.as_fd());
         assert!(!queue.is_short() && limit() == 1000 && queue.take_shortened() == 0);
     }

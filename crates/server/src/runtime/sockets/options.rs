@@ -1,4 +1,5 @@
-//! Socket options that rustix does not have: deferred accepting, the accept queue, and TLS in the kernel.
+//! Socket options that rustix does not have: deferred accepting, the accept queue, unsent bytes, and TLS in the
+//! kernel.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -13,17 +14,7 @@ use std::time::Duration;
 /// The kernel rounds `timeout` up to its retransmissions, at least a second.
 pub fn defer_accept(listener: impl AsFd, timeout: Duration) -> io::Result<()> {
     let seconds = libc::c_int::try_from(timeout.as_secs()).unwrap_or(libc::c_int::MAX).max(1);
-    // SAFETY: the value is read during the call, and its size is given.
-    let outcome = unsafe {
-        libc::setsockopt(
-            listener.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_DEFER_ACCEPT,
-            (&raw const seconds).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    set_tcp_option(listener, libc::TCP_DEFER_ACCEPT, seconds)
 }
 
 /// The timeout of deferred accepting on `listener`, if it is set.
@@ -65,14 +56,19 @@ pub fn last_data_age(connection: impl AsFd) -> io::Result<Duration> {
 
 /// Limits how many bytes the kernel takes for `connection` before it has sent them (TCP_NOTSENT_LOWAT).
 pub fn limit_unsent(connection: impl AsFd, bytes: u32) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set_tcp_option(connection, libc::TCP_NOTSENT_LOWAT, bytes)
+}
+
+fn set_tcp_option(socket: impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     // SAFETY: the value is read during the call, and its size is given.
     let outcome = unsafe {
         libc::setsockopt(
-            connection.as_fd().as_raw_fd(),
+            socket.as_fd().as_raw_fd(),
             libc::IPPROTO_TCP,
-            libc::TCP_NOTSENT_LOWAT,
-            (&raw const bytes).cast(),
-            size_of::<u32>() as libc::socklen_t,
+            option,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
         )
     };
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -134,6 +130,23 @@ mod tests {
         client.write_all(b"G").unwrap();
         listener.set_nonblocking(false).unwrap();
         listener.accept().unwrap();
+    }
+
+    #[test]
+    fn the_kernel_takes_no_more_than_it_is_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let queued = |limit: Option<u32>| {
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let _kept = listener.accept().unwrap();
+            if let Some(bytes) = limit {
+                limit_unsent(&client, bytes).unwrap();
+            }
+            client.set_nonblocking(true).unwrap();
+            std::iter::from_fn(|| client.write(&[0; 16 << 10]).ok()).sum::<usize>()
+        };
+        let usual = queued(None);
+        let limited = queued(Some(16 << 10));
+        assert!(limited < usual, "{limited} of {usual}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!
 //! The multishot operation accepts whoever waits, however many. Under overload all would wait here instead of in the kernel,
 //! where the accept queue bounds them. So after a rush connections are accepted by system calls, too, in rounds of as many as
-//! are served in a short time, until nobody waits.
+//! are served in a short time, until nobody waits and the queue is as long as usual.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -193,6 +193,8 @@ impl Ring<'_> {
                     next = Accepting::Poll;
                 }
                 Accepted::Failed => self.state.served.count(Counter::AcceptErrors),
+                // Soon many may wait again.
+                Accepted::Nobody if acceptor.has_short_queue() => return (Accepting::Poll, false),
                 Accepted::Nobody => return (next, false),
                 Accepted::Exhausted => {
                     self.state.served.count(Counter::AcceptErrors);
