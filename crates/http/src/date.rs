@@ -94,7 +94,9 @@ mod tests {
 
     #[test]
     fn every_day_of_an_era_has_the_librarys_text() {
-        for day in (0..146_097).chain([2_932_896]) {
+        // Miri would take a quarter of an hour.
+        let step = if cfg!(miri) { 997 } else { 1 };
+        for day in (0..146_097).step_by(step).chain([2_932_896]) {
             let seconds = day * SECONDS_PER_DAY + day * 7919 % SECONDS_PER_DAY;
             let expected = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds));
             assert_eq!(std::str::from_utf8(&HttpDate(seconds).text()), Ok(&*expected));
