@@ -145,6 +145,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "it takes minutes")]
     fn there_are_no_more_than_the_sets_hold() {
         let mut cache = HeadCache::default();
         let count = 10 * SETS;
