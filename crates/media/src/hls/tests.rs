@@ -83,6 +83,7 @@ fn segments_hold_every_sample_once_and_when_it_is_due() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it takes minutes")]
 fn what_is_cut_from_the_start_is_left_out_up_to_the_last_keyframe() {
     let mut bytes = example::film_of_seconds(SECONDS);
     let lists = bytes.windows(4).enumerate().filter(|(_, kind)| *kind == b"elst");

@@ -228,6 +228,7 @@ fn times_beyond_reason_are_refused() {
 /// With any byte of the index changed, or the file cut anywhere, the result is either a refusal or an index whose
 /// samples lie in the file in order of time.
 #[test]
+#[cfg_attr(miri, ignore = "it takes minutes")]
 fn no_damage_gets_through() {
     let film = film();
     let index_start = film.windows(4).position(|kind| kind == b"moov").unwrap() - 4;

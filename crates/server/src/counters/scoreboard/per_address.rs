@@ -124,6 +124,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "it takes minutes")]
     fn strangers_are_hardly_ever_turned_away() {
         check(|per_address| {
             let peers = || (0..1000u32).map(|number| IpAddr::V4((0x0a00_0000 + number).into()));
