@@ -17,10 +17,12 @@ use crate::token::is_token;
 mod body;
 mod fields;
 mod line;
+mod outline;
 
 pub use body::{Body, BodyReader};
 use fields::Fields;
 use line::{Absolute, RequestLine, begins_with_method};
+pub use outline::Outline;
 
 /// The request methods that the server distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 //!
 //! The connection does framing, keep-alive, pipelining, limits and the access log, and knows no handler; a handler does
 //! not know which version of HTTP is used. A handler keeps its own state of a request under an [`ExchangeId`]. A
-//! request that cannot be answered at once stays in the connection's input buffer and is parsed again when the handler
-//! can continue. So an immediate response needs no state, and waiting needs no copy of the request.
+//! request that cannot be answered at once stays in the connection's input buffer until the handler can continue. So an
+//! immediate response needs no state, and waiting needs no copy of the request.
 //!
 //! A handler may make connections of its own, for example to upstreams. It keeps their protocol state under a
 //! [`MachineId`], and asks the event loop for them through an [`Outbox`].

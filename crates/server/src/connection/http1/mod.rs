@@ -1,14 +1,14 @@
 //! HTTP/1: parses requests, lets the [handler](Handler) answer them, sends the responses.
 //!
-//! While an exchange waits, its request stays in the input buffer and is parsed again when the handler can continue. So
-//! waiting needs no copy of the request, and a response from memory needs no state. The same holds while a request's
-//! body is awaited.
+//! While an exchange waits, its request stays in the input buffer, and its [outline](Outline) saves parsing it again when
+//! the handler can continue. So waiting needs no copy of the request, and a response from memory needs no state. The same
+//! holds while a request's body is awaited.
 
 use std::net::IpAddr;
 
 use sojourn_content::Done;
 use sojourn_http::Status;
-use sojourn_http::request::{BodyReader, Parser};
+use sojourn_http::request::{BodyReader, Outline, Parser};
 
 #[cfg(doc)]
 use super::Handler;
@@ -32,6 +32,8 @@ pub struct Http1 {
     input: Buffer,
     responses: ResponseState,
     state: State,
+    /// Of the request that waits, if it has one.
+    outline: Option<Box<Outline>>,
     content: Content,
     /// True if the partially received request is a HEAD.
     is_head: bool,
@@ -82,6 +84,7 @@ impl Http1 {
             input: Buffer::default(),
             responses: ResponseState::new(peer, is_secure),
             state: State::Requests,
+            outline: None,
             content: Content::None,
             is_head: false,
             is_sending: false,

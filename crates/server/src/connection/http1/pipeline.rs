@@ -1,7 +1,7 @@
 //! Pipelining: answers requests one after the other until one has to wait.
 
 use sojourn_http::Status;
-use sojourn_http::request::{Body, BodyReader, Parsed, Request};
+use sojourn_http::request::{Body, BodyReader, Outline, Parsed, Request};
 
 use super::request_body::{CONTINUE, Content};
 use super::{Http1, State, Upload, Waiting};
@@ -101,9 +101,14 @@ impl Http1 {
         resumed: Option<(ExchangeId, ExchangeEvent)>,
         context: &mut Context<'_>,
     ) -> Read {
+        if let Some(outline) = self.outline.take()
+            && resumed.is_some()
+        {
+            return self.answer(&outline.over(bytes), bytes, resumed, context);
+        }
         match self.parser.parse(bytes) {
             Ok(Parsed::Partial) => Read::Partial,
-            Ok(Parsed::Complete(request)) => self.answer(&request, bytes.len(), resumed, context),
+            Ok(Parsed::Complete(request)) => self.answer(&request, bytes, resumed, context),
             Err(error) => {
                 self.responses.refuse(is_head(bytes), error.status(), context);
                 Read::Handled(Step::Answered, bytes.len())
@@ -114,7 +119,7 @@ impl Http1 {
     fn answer(
         &mut self,
         request: &Request<'_>,
-        received: usize,
+        bytes: &[u8],
         resumed: Option<(ExchangeId, ExchangeEvent)>,
         context: &mut Context<'_>,
     ) -> Read {
@@ -126,7 +131,7 @@ impl Http1 {
         } else if has_body
             && matches!(self.content, Content::None)
             && !takes_body
-            && self.begin_body(request, received, context)
+            && self.begin_body(request, bytes.len(), context)
         {
             return Read::Body;
         }
@@ -139,6 +144,9 @@ impl Http1 {
             None => handler.begin(request, &mut response),
             Some((exchange, event)) => handler.resume(exchange, event, request, &mut response),
         };
+        if matches!(step, Step::Wait(_) | Step::Open(..) | Step::Load(..)) {
+            self.outline = Outline::of(request, bytes).map(Box::new);
+        }
         match step {
             Step::Wait(exchange) if takes_body && matches!(self.content, Content::Left) => {
                 self.content = Content::None;
@@ -229,7 +237,7 @@ impl Http1 {
         }
     }
 
-    /// The exchange can continue: parses the request again.
+    /// The exchange can continue: answers its request.
     pub(super) fn resume(&mut self, event: ExchangeEvent, context: &mut Context<'_>) -> Want {
         let State::Waiting(waiting) = std::mem::replace(&mut self.state, State::Requests) else {
             unreachable!("a request waits")

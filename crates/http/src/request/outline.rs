@@ -1,0 +1,153 @@
+//! A parsed request without its text, so that the text need not be parsed again when the request continues after a wait.
+
+use std::ops::Range;
+
+use super::{Body, Method, Request, Version};
+use crate::condition::Conditions;
+
+/// What was parsed, and where its parts are in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outline {
+    method: Method,
+    target: Span,
+    version: Version,
+    line: Span,
+    host: Option<Span>,
+    keep_alive: bool,
+    body: Body,
+    expects_continue: bool,
+    fields: Span,
+    range: Option<Span>,
+    accept: Option<Span>,
+    accept_encoding: Option<Span>,
+    referer: Option<Span>,
+    user_agent: Option<Span>,
+    head_len: u16,
+}
+
+/// A range of a head, which has no more bytes than two bytes can count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    start: u16,
+    end: u16,
+}
+
+impl Outline {
+    /// The outline of a request that was parsed from the start of `text`; `None` for the few with conditions or an absolute
+    /// target.
+    pub fn of(request: &Request<'_>, text: &[u8]) -> Option<Outline> {
+        if request.scheme.is_some() || request.conditions != Conditions::default() {
+            return None;
+        }
+        let spot = |part: &[u8]| Span::of(part, text);
+        let perhaps = |part: Option<&[u8]>| match part {
+            None => Some(None),
+            Some(part) => Span::of(part, text).map(Some),
+        };
+        Some(Outline {
+            method: request.method,
+            target: spot(request.target)?,
+            version: request.version,
+            line: spot(request.line)?,
+            host: perhaps(request.host)?,
+            keep_alive: request.keep_alive,
+            body: request.body,
+            expects_continue: request.expects_continue,
+            fields: spot(request.fields)?,
+            range: perhaps(request.range)?,
+            accept: perhaps(request.accept)?,
+            accept_encoding: perhaps(request.accept_encoding)?,
+            referer: perhaps(request.referer)?,
+            user_agent: perhaps(request.user_agent)?,
+            head_len: request.head_len.try_into().ok()?,
+        })
+    }
+
+    /// The request, whose head `text` begins with.
+    pub fn over<'b>(&self, text: &'b [u8]) -> Request<'b> {
+        let at = |span: Span| &text[span.range()];
+        Request {
+            method: self.method,
+            target: at(self.target),
+            version: self.version,
+            line: at(self.line),
+            scheme: None,
+            host: self.host.map(at),
+            keep_alive: self.keep_alive,
+            body: self.body,
+            expects_continue: self.expects_continue,
+            conditions: Conditions::default(),
+            fields: at(self.fields),
+            range: self.range.map(at),
+            accept: self.accept.map(at),
+            accept_encoding: self.accept_encoding.map(at),
+            referer: self.referer.map(at),
+            user_agent: self.user_agent.map(at),
+            head_len: self.head_len.into(),
+        }
+    }
+}
+
+impl Span {
+    /// Where `part` is in `text`; an empty one may be anywhere.
+    fn of(part: &[u8], text: &[u8]) -> Option<Span> {
+        if part.is_empty() {
+            return Some(Span { start: 0, end: 0 });
+        }
+        let start = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+        let end = start + part.len();
+        if end > text.len() {
+            return None;
+        }
+        Some(Span { start: start.try_into().ok()?, end: end.try_into().ok()? })
+    }
+
+    fn range(self) -> Range<usize> {
+        self.start.into()..self.end.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{Parsed, Parser};
+
+    /// A request and its outline over another copy of the text.
+    fn check(text: &str, has_outline: bool) {
+        let Ok(Parsed::Complete(request)) = Parser::default().parse(text.as_bytes()) else {
+            panic!("{text}")
+        };
+        let outline = Outline::of(&request, text.as_bytes());
+        assert_eq!(outline.is_some(), has_outline, "{text}");
+        let elsewhere = text.to_owned() + "more";
+        if let Some(outline) = outline {
+            assert_eq!(outline.over(elsewhere.as_bytes()), request, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_same_request_without_parsing() {
+        check("GET / HTTP/1.1\r\nHost: h\r\n\r\n", true);
+        check("\r\nGET /a?b HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET", true);
+        check(
+            "POST /a/b?c=d HTTP/1.1\r\nHost: h:80\r\nContent-Length: 3\r\nExpect: 100-continue\r\nAccept: a, b\r\n\
+             Accept-Encoding: gzip\r\nReferer: r\r\nUser-Agent: u\r\nRange: bytes=0-1\r\nX: \r\n\r\nabc",
+            true,
+        );
+        check("PUT /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n", true);
+        let split = "Accept: a\r\nAccept: b\r\nAccept-Encoding: gzip\r\nAccept-Encoding: br\r\n";
+        check(&format!("GET / HTTP/1.1\r\nHost: h\r\n{split}\r\n"), true);
+        check("GET http://h/a HTTP/1.1\r\nHost: h\r\n\r\n", false);
+        check("GET / HTTP/1.1\r\nHost: h\r\nIf-None-Match: \"a\"\r\n\r\n", false);
+        check("GET / HTTP/1.1\r\nHost: h\r\nIf-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n", false);
+    }
+
+    #[test]
+    fn parts_of_other_texts_have_no_place() {
+        let (text, other) = (b"abc".to_vec(), b"abc".to_vec());
+        assert_eq!(Span::of(&text[1..], &text), Some(Span { start: 1, end: 3 }));
+        assert_eq!(Span::of(&text[1..], &text[..2]), None);
+        let is_found = Span::of(&other, &text).is_some() && Span::of(&text, &other).is_some();
+        assert!(!is_found);
+    }
+}
