@@ -82,8 +82,16 @@ impl<'o> Parameters<'o> {
     fn add(&mut self, name: &[u8], parts: &[&[u8]]) {
         let length = parts.iter().map(|part| part.len()).sum();
         self.output.reserve(name.len() + length + 2 * size_of::<u32>());
-        append_length(name.len(), self.output);
-        append_length(length, self.output);
+        match (u8::try_from(name.len()), u8::try_from(length)) {
+            // Nearly all.
+            (Ok(name_byte @ 0..=SHORT_MAX), Ok(byte @ 0..=SHORT_MAX)) => {
+                self.output.extend_from_slice(&[name_byte, byte]);
+            }
+            _ => {
+                append_length(name.len(), self.output);
+                append_length(length, self.output);
+            }
+        }
         self.output.extend_from_slice(name);
         parts.iter().for_each(|part| self.output.extend_from_slice(part));
     }
@@ -128,10 +136,12 @@ fn header(kind: u8, length: usize, output: &mut Vec<u8>) {
     output.extend_from_slice(&[VERSION, kind, id_high, id_low, length_high, length_low, 0, 0]);
 }
 
-/// Lengths below 128 take one byte, longer ones four with the highest bit set.
+/// The longest length that takes one byte; longer ones take four, with the highest bit set.
+const SHORT_MAX: u8 = 127;
+
 fn append_length(length: usize, output: &mut Vec<u8>) {
     match u8::try_from(length) {
-        Ok(short @ 0..=127) => output.push(short),
+        Ok(short @ 0..=SHORT_MAX) => output.push(short),
         _ => output.extend_from_slice(&(length as u32 | 0x8000_0000).to_be_bytes()),
     }
 }

@@ -1,5 +1,8 @@
 //! Buffers for bytes in flight, taken from a pool while in use, so that an idle connection holds none.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use crate::memory;
 
 pub const BUFFER_BYTES: usize = 4 * 1024;
@@ -8,7 +11,10 @@ pub const BUFFER_BYTES: usize = 4 * 1024;
 const BODY_BUFFER_BYTES: usize = 64 * 1024;
 
 /// The size of a buffer for a response head and a short body; larger than usual to avoid a second system call.
-const RESPONSE_BUFFER_BYTES: usize = 16 * 1024;
+pub const RESPONSE_BUFFER_BYTES: usize = 16 * 1024;
+
+/// Fewer bytes are copied rather than shared, unless they are the last: a short body is copied behind its head anyway.
+const SHARED_BYTES_MIN: usize = 8 * 1024;
 
 /// How many vectors of the pool, from the last returned on, are looked at for one of that size.
 const LARGE_LOOKED_AT: usize = 8;
@@ -26,19 +32,37 @@ const POOLED_BYTES_MAX: usize = 68 * 1024;
 pub struct Buffer {
     bytes: Vec<u8>,
     consumed: usize,
-    /// If it has no memory yet, request a larger buffer than usual.
-    is_for_response: bool,
+    /// If it has no memory yet, request this much; 0 for the usual size.
+    wanted_bytes: usize,
+}
+
+/// Whether received bytes may keep the memory into which they were received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    Never,
+    /// If they fill at least half of it: whoever holds them then holds little more.
+    IfFull,
+    /// However little of it they fill, because nothing comes behind them: there is one such buffer for a response.
+    AsLast,
+}
+
+/// Received bytes that stay in the memory into which they were received.
+#[derive(Clone, Debug)]
+pub struct SharedBuffer {
+    memory: Arc<Vec<u8>>,
+    range: Range<usize>,
 }
 
 impl Buffer {
-    /// An empty buffer that will get room for a head and a short body.
-    pub fn for_response() -> Buffer {
-        Buffer { is_for_response: true, ..Buffer::default() }
+    /// An empty buffer that will get room for a head and a short body, or for a long one.
+    pub fn for_response(is_long: bool) -> Buffer {
+        let wanted_bytes = if is_long { BODY_BUFFER_BYTES } else { RESPONSE_BUFFER_BYTES };
+        Buffer { wanted_bytes, ..Buffer::default() }
     }
 
     /// The same kind of buffer, without memory.
     pub fn same_kind(&self) -> Buffer {
-        Buffer { is_for_response: self.is_for_response, ..Buffer::default() }
+        Buffer { wanted_bytes: self.wanted_bytes, ..Buffer::default() }
     }
 
     /// The bytes not consumed yet.
@@ -59,6 +83,36 @@ impl Buffer {
     pub fn remove(&mut self, start: usize, count: usize) {
         let start = self.consumed + start;
         self.bytes.drain(start..start + count);
+    }
+
+    /// Keeps only these ranges of the unconsumed bytes, in their order. The first one stays where it is.
+    pub fn keep(&mut self, ranges: &[Range<usize>]) {
+        let start = self.consumed;
+        let Some((first, rest)) = ranges.split_first() else {
+            return self.consume(self.unread().len());
+        };
+        let mut end = start + first.end;
+        for range in rest {
+            self.bytes.copy_within(start + range.start..start + range.end, end);
+            end += range.len();
+        }
+        self.bytes.truncate(end);
+        self.consume(first.start);
+    }
+
+    /// Takes the next `count` bytes together with the memory that they are in, if nothing else is in it and `sharing`
+    /// permits that.
+    pub fn share(&mut self, count: usize, sharing: Sharing) -> Option<SharedBuffer> {
+        let may_be_shared = match sharing {
+            Sharing::Never => false,
+            Sharing::IfFull => count >= SHARED_BYTES_MIN.max(self.bytes.capacity() / 2),
+            Sharing::AsLast => true,
+        };
+        if !may_be_shared || count != self.unread().len() {
+            return None;
+        }
+        let Buffer { bytes, consumed, .. } = std::mem::take(self);
+        Some(SharedBuffer { range: consumed..bytes.len(), memory: Arc::new(bytes) })
     }
 
     /// Prepares for a large body, received in large pieces.
@@ -90,6 +144,25 @@ impl Buffer {
     }
 }
 
+impl SharedBuffer {
+    /// Its memory, to be used again, unless others still share it.
+    pub fn into_memory(self) -> Option<Vec<u8>> {
+        Arc::into_inner(self.memory)
+    }
+}
+
+impl AsRef<[u8]> for SharedBuffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.memory[self.range.clone()]
+    }
+}
+
+impl From<Vec<u8>> for SharedBuffer {
+    fn from(bytes: Vec<u8>) -> SharedBuffer {
+        SharedBuffer { range: 0..bytes.len(), memory: Arc::new(bytes) }
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Pool(Vec<Vec<u8>>);
 
@@ -108,18 +181,18 @@ impl Pool {
         if buffer.is_allocated() {
             return buffer;
         }
-        let is_large = buffer.is_for_response && !memory::is_short();
-        let bytes = if is_large { self.take_large() } else { self.take() };
-        Buffer { bytes, consumed: 0, is_for_response: buffer.is_for_response }
+        let is_large = buffer.wanted_bytes > BUFFER_BYTES && !memory::is_short();
+        let bytes = if is_large { self.take_large(buffer.wanted_bytes) } else { self.take() };
+        Buffer { bytes, ..buffer }
     }
 
-    /// An empty vector with room for a response head and a short body. To enlarge a smaller one would cost more than to
-    /// look for one that has been enlarged before.
-    fn take_large(&mut self) -> Vec<u8> {
+    /// An empty vector with room for this many bytes. To enlarge a smaller one would cost more than to look for one that
+    /// has been enlarged before.
+    fn take_large(&mut self, wanted_bytes: usize) -> Vec<u8> {
         let first = self.0.len().saturating_sub(LARGE_LOOKED_AT);
-        match self.0[first..].iter().rposition(|bytes| bytes.capacity() >= RESPONSE_BUFFER_BYTES) {
+        match self.0[first..].iter().rposition(|bytes| bytes.capacity() >= wanted_bytes) {
             Some(index) => self.0.swap_remove(first + index),
-            None => Vec::with_capacity(RESPONSE_BUFFER_BYTES),
+            None => Vec::with_capacity(wanted_bytes),
         }
     }
 
@@ -159,14 +232,59 @@ mod tests {
 
     #[test]
     fn a_response_buffer_is_reused_for_a_response() {
-        let mut pool = Pool::default();
-        let filled = pool.fill(Buffer::for_response());
-        let place = filled.bytes.as_ptr();
-        pool.put_buffer(filled);
-        pool.put(Vec::with_capacity(BUFFER_BYTES));
-        let again = pool.fill(Buffer::for_response());
-        assert!(again.bytes.as_ptr() == place && again.bytes.capacity() >= RESPONSE_BUFFER_BYTES);
-        assert!(pool.fill(Buffer::default()).bytes.capacity() < RESPONSE_BUFFER_BYTES && pool.0.is_empty());
+        for (is_long, room) in [(false, RESPONSE_BUFFER_BYTES), (true, BODY_BUFFER_BYTES)] {
+            let mut pool = Pool::default();
+            let filled = pool.fill(Buffer::for_response(is_long));
+            let place = filled.bytes.as_ptr();
+            pool.put_buffer(filled);
+            pool.put(Vec::with_capacity(BUFFER_BYTES));
+            let again = pool.fill(Buffer::for_response(is_long));
+            assert!(again.bytes.as_ptr() == place && again.bytes.capacity() >= room);
+            let usual = pool.fill(Buffer::default());
+            assert!(usual.bytes.capacity() < RESPONSE_BUFFER_BYTES && pool.0.is_empty());
+        }
+    }
+
+    #[test]
+    fn ranges_are_kept_in_order() {
+        let check = |ranges: &[Range<usize>], expected: &[u8]| {
+            let mut buffer = Pool::default().take_buffer();
+            buffer.space().extend_from_slice(b"-0123456789");
+            buffer.consume(1);
+            buffer.keep(ranges);
+            assert_eq!(buffer.unread(), expected, "{ranges:?}");
+            buffer.space().extend_from_slice(b"x");
+            assert_eq!(buffer.unread(), [expected, b"x"].concat(), "{ranges:?}");
+        };
+        check(&[], b"");
+        check(std::slice::from_ref(&(0..10)), b"0123456789");
+        check(std::slice::from_ref(&(2..2)), b"");
+        check(&[2..4, 4..5, 8..10], b"23489");
+    }
+
+    #[test]
+    fn only_what_fills_a_buffer_is_shared() {
+        let of = |room: usize, count: usize| {
+            let mut buffer = Buffer { bytes: Vec::with_capacity(room), ..Buffer::default() };
+            buffer.bytes.resize(count + 1, 7);
+            buffer.consume(1);
+            buffer
+        };
+        let (mut full, half) = (of(BODY_BUFFER_BYTES, BODY_BUFFER_BYTES / 2), BODY_BUFFER_BYTES / 2);
+        assert!(full.share(half - 1, Sharing::AsLast).is_none(), "there is more in it");
+        assert!(full.share(half, Sharing::Never).is_none());
+        let place = full.unread().as_ptr();
+        let shared = full.share(half, Sharing::IfFull).expect("it fills half of it");
+        assert!(
+            !full.is_allocated() && shared.as_ref().as_ptr() == place && shared.as_ref() == vec![7; half]
+        );
+        let other = shared.clone();
+        assert!(shared.into_memory().is_none(), "it is in use");
+        assert_eq!(other.into_memory().map(|memory| memory.capacity()), Some(BODY_BUFFER_BYTES));
+        assert!(of(BODY_BUFFER_BYTES, half - 1).share(half - 1, Sharing::IfFull).is_none());
+        let mut short = of(BUFFER_BYTES, BUFFER_BYTES - 1);
+        assert!(short.share(BUFFER_BYTES - 1, Sharing::IfFull).is_none(), "a copy costs less");
+        assert_eq!(short.share(BUFFER_BYTES - 1, Sharing::AsLast).unwrap().as_ref(), [7; BUFFER_BYTES - 1]);
     }
 
     #[test]

@@ -40,7 +40,7 @@ mod waker_queue;
 mod want;
 
 pub use application::Application;
-pub use buffer::{Buffer, Pool};
+pub use buffer::{Buffer, Pool, RESPONSE_BUFFER_BYTES, SharedBuffer, Sharing};
 pub use exchange::{BodyStep, ExchangeEvent, ExchangeId, Progress, Step};
 pub use handler::Handler;
 pub use http1::Http1;
@@ -168,6 +168,11 @@ impl Connection {
             Connection::Tls(tls) => tls.has_streams(),
             Connection::Launched(_) | Connection::LaunchedTls(_) => false,
         }
+    }
+
+    /// Returns true if a handler made it.
+    pub fn is_launched(&self) -> bool {
+        matches!(self, Connection::Launched(_) | Connection::LaunchedTls(_))
     }
 
     pub fn received(&self) -> Counter {

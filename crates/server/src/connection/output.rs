@@ -8,6 +8,8 @@ use bytes::Bytes;
 use sojourn_cache_store::Extent;
 use sojourn_content::FileRange;
 
+use super::{Pool, SharedBuffer};
+
 /// Bytes to send: a head (or several whole responses), then possibly a body.
 #[derive(Debug, Default)]
 pub struct Output {
@@ -34,6 +36,8 @@ pub enum Piece {
     Memory(Arc<[u8]>),
     /// A part of a chunk.
     Part(Arc<[u8]>, Range<usize>),
+    /// What was received from elsewhere, where it was received.
+    Received(SharedBuffer),
     /// A range of an object in the cache's memory.
     Stored(Extent),
     File(FileRange),
@@ -82,6 +86,7 @@ impl Piece {
         match self {
             Piece::Memory(bytes) => bytes.len(),
             Piece::Part(_, range) => range.len(),
+            Piece::Received(bytes) => bytes.as_ref().len(),
             Piece::Stored(extent) => extent.length(),
             Piece::File(range) => range.length,
             Piece::Frames(frames) => frames.length,
@@ -91,7 +96,7 @@ impl Piece {
     /// If the rest after the first `sent` bytes is in a file: the file, offset and length.
     pub fn in_file(&self, sent: usize) -> Option<(BorrowedFd<'_>, u64, usize)> {
         let (file, offset) = match self {
-            Piece::Memory(_) | Piece::Part(..) | Piece::Frames(_) => return None,
+            Piece::Memory(_) | Piece::Part(..) | Piece::Received(_) | Piece::Frames(_) => return None,
             Piece::Stored(extent) => extent.in_file(sent)?,
             Piece::File(range) => (range.document.file()?, range.offset + sent as u64),
         };
@@ -105,6 +110,9 @@ impl Piece {
             Piece::Part(bytes, range) => {
                 (bytes.get(range.start + sent..range.end).filter(|rest| !rest.is_empty()), None, None)
             }
+            Piece::Received(bytes) => {
+                (bytes.as_ref().get(sent..).filter(|rest| !rest.is_empty()), None, None)
+            }
             Piece::Stored(extent) => (None, Some(extent.pieces(sent)), None),
             Piece::File(_) => (None, None, None),
             Piece::Frames(frames) => (None, None, Some(frames.pieces(sent))),
@@ -116,6 +124,16 @@ impl Piece {
 impl Output {
     pub fn total_bytes(&self) -> usize {
         self.bytes.len() + self.body.as_ref().map_or(0, Piece::length)
+    }
+
+    /// Returns the memory of what has been sent to the pool.
+    pub fn recycle(self, pool: &mut Pool) {
+        pool.put(self.bytes);
+        if let Some(Piece::Received(bytes)) = self.body
+            && let Some(memory) = bytes.into_memory()
+        {
+            pool.put(memory);
+        }
     }
 }
 

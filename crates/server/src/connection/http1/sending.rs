@@ -72,7 +72,7 @@ impl Http1 {
 
     pub(super) fn sent(&mut self, output: Output, context: &mut Context<'_>) -> Want {
         self.is_sending = false;
-        context.pool.put(output.bytes);
+        output.recycle(context.pool);
         match &mut self.state {
             State::Sending(_, sending) => {
                 sending.sent_bytes += std::mem::take(&mut sending.sending_bytes);

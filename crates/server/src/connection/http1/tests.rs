@@ -62,7 +62,11 @@ impl Bench {
                     match &output.body {
                         None => {}
                         Some(
-                            body @ (Piece::Memory(_) | Piece::Part(..) | Piece::Stored(_) | Piece::Frames(_)),
+                            body @ (Piece::Memory(_)
+                            | Piece::Part(..)
+                            | Piece::Received(_)
+                            | Piece::Stored(_)
+                            | Piece::Frames(_)),
                         ) => {
                             body.in_memory(0).for_each(|piece| sent.extend_from_slice(piece));
                         }

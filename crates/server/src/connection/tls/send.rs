@@ -30,10 +30,8 @@ impl TlsConnection {
         let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
         let (mut count, mut length) = (0, 0);
         let in_memory = match &output.body {
-            Some(body @ (Piece::Memory(_) | Piece::Part(..) | Piece::Stored(_) | Piece::Frames(_))) => {
-                Some(body)
-            }
             Some(Piece::File(_)) | None => None,
+            Some(body) => Some(body),
         };
         let body = in_memory.into_iter().flat_map(|body| body.in_memory(body_sent)).chain(chunk.as_deref());
         for (slot, piece) in pieces.iter_mut().zip([head].into_iter().chain(body)) {

@@ -185,7 +185,8 @@ impl ReverseProxy {
     ) -> Step {
         let is_for_it = revalidation.is_for_all && stored_fits(request, &revalidation.object);
         if !relay.reader.is_first() && !is_for_it {
-            return self.begin_flow(request, None, None, relay.why, response);
+            let client_context = self.client_context(request, response);
+            return self.begin_flow(request, client_context, (None, None), relay.why, response);
         }
         let is_validated = revalidation.is_validated();
         if relay.reader.is_first() {

@@ -18,6 +18,7 @@ use sojourn_http::upstream::{Body, Head, RequestKind};
 use sojourn_http::{Status, head};
 
 use super::{CacheMiss, Changes, Combination, Revalidation};
+use crate::connection::{Buffer, Piece, Pool, SharedBuffer, Sharing};
 use crate::handler::destination::{Origin, Refusal};
 
 /// How many bytes are buffered for a client before the upstream is held back, and of a request body for an upstream.
@@ -25,6 +26,10 @@ pub const HELD_BYTES_MAX: usize = 256 * 1024;
 
 /// The same for a client while the cache's memory budget is exhausted.
 const HELD_BYTES_MIN: usize = 64 * 1024;
+
+/// The most readers and parts, and bytes of records, for which the memory of a flow is kept.
+const KEPT_CAPACITY_MAX: usize = 16;
+const KEPT_RECORDS_BYTES_MAX: usize = 4 * 1024;
 
 /// A client's address, or its network.
 pub(super) type Network = (bool, u64);
@@ -109,12 +114,29 @@ pub struct Flow {
     pub is_shared: bool,
     pub(super) readers: Vec<FlowReader>,
     readers_total: u32,
-    parts: VecDeque<Arc<[u8]>>,
+    parts: VecDeque<FlowBytes>,
     /// The number of parts already dropped.
     parts_dropped: usize,
     held_bytes: usize,
     /// The charge for buffered bytes, if there is a cache.
     pub(super) charge: Option<(Store, Charge)>,
+}
+
+/// Bytes of a body, which its readers share.
+#[derive(Clone, Debug)]
+pub enum FlowBytes {
+    Slice(Slice),
+    /// Where they were received.
+    Buffer(SharedBuffer),
+}
+
+/// The memory of a flow that has ended, for the next one.
+#[derive(Debug, Default)]
+pub struct FlowMemory {
+    readers: Vec<FlowReader>,
+    parts: VecDeque<FlowBytes>,
+    /// For the records of the request.
+    pub records: Vec<u8>,
 }
 
 /// A piece of a body that is already stored.
@@ -128,7 +150,8 @@ pub enum Stored {
 pub struct Answer {
     pub status: u16,
     pub upstream_status: u16,
-    pub reason: Box<[u8]>,
+    /// The reason phrase; `None` for the usual one of 200.
+    pub reason: Option<Box<[u8]>>,
     /// Field lines for clients, without framing.
     pub fields: Vec<u8>,
     /// The framing of the body from the upstream.
@@ -150,12 +173,13 @@ pub enum End {
 }
 
 impl Flow {
-    /// A flow for a request that has not been sent yet.
+    /// A flow for a request that has not been sent yet, in this memory.
     pub fn new(
         request: RequestHead,
         asked: RequestKind,
         is_repeatable: bool,
         upload: Option<Upload>,
+        memory: FlowMemory,
     ) -> Flow {
         Flow {
             request,
@@ -188,13 +212,28 @@ impl Flow {
             is_for_disk: false,
             source: None,
             is_shared: false,
-            readers: Vec::new(),
+            readers: memory.readers,
             readers_total: 0,
-            parts: VecDeque::new(),
+            parts: memory.parts,
             parts_dropped: 0,
             held_bytes: 0,
             charge: None,
         }
+    }
+
+    /// Its memory, as far as that is worth keeping.
+    pub fn into_memory(self) -> FlowMemory {
+        let Flow { mut readers, mut parts, request, .. } = self;
+        readers.clear();
+        parts.clear();
+        let mut records = match request {
+            RequestHead::Records(records) => records,
+            RequestHead::Http(_) => Vec::new(),
+        };
+        records.clear();
+        let is_small = readers.capacity().max(parts.capacity()) <= KEPT_CAPACITY_MAX
+            && records.capacity() <= KEPT_RECORDS_BYTES_MAX;
+        if is_small { FlowMemory { readers, parts, records } } else { FlowMemory::default() }
     }
 
     /// Sets the response's head, with `fields` for clients.
@@ -202,7 +241,7 @@ impl Flow {
         self.answer = Some(Arc::new(Answer {
             status: head.status,
             upstream_status: head.status,
-            reason: head.reason.into(),
+            reason: (head.status != 200 || head.reason != b"OK").then(|| head.reason.into()),
             fields,
             body: head.body,
             content_length: head.content_length,
@@ -220,12 +259,12 @@ impl Flow {
             status,
             // Only partial responses are combined with stored bytes.
             upstream_status: 206,
-            reason: reason.unwrap_or_default().as_bytes().into(),
+            reason: Some(reason.unwrap_or_default().as_bytes().into()),
             fields,
             body: Body::Length(length),
             content_length: Some(length),
         }));
-        before.into_iter().for_each(|bytes| self.push(bytes));
+        before.into_iter().for_each(|bytes| self.push(bytes.into()));
     }
 
     /// Stores the body, if there is an insertion; readers then read it from the store.
@@ -239,7 +278,7 @@ impl Flow {
 
     /// Everything has been received: appends the stored rest.
     pub(super) fn append_held(&mut self) {
-        std::mem::take(&mut self.behind).into_iter().for_each(|bytes| self.push(bytes));
+        std::mem::take(&mut self.behind).into_iter().for_each(|bytes| self.push(bytes.into()));
     }
 
     /// Stores the received bytes as a part, if there is an insertion.
@@ -257,23 +296,35 @@ impl Flow {
         reader.is_first() && !self.interim.is_empty()
     }
 
-    /// Appends received bytes of the body.
-    pub fn append(&mut self, part: Arc<[u8]>) {
-        if let Some(fill) = &mut self.part {
-            fill.append(&part);
+    /// Which received bytes may keep the memory that they are in, if they are perhaps the last. What is stored has memory of
+    /// its own.
+    pub fn sharing(&self, are_last: bool) -> Sharing {
+        match (self.fill.is_some() || self.part.is_some(), are_last) {
+            (true, _) => Sharing::Never,
+            (false, true) => Sharing::AsLast,
+            (false, false) => Sharing::IfFull,
         }
-        self.push(part);
     }
 
-    fn push(&mut self, part: Arc<[u8]>) {
+    /// Appends received bytes of the body.
+    pub fn append(&mut self, mut bytes: FlowBytes) {
+        if let Some(fill) = &mut self.part {
+            let own = bytes.into_own();
+            fill.append(&own);
+            bytes = own.into();
+        }
+        self.push(bytes);
+    }
+
+    fn push(&mut self, bytes: FlowBytes) {
         if self.revalidation.is_some() {
             return;
         }
         if let Some(fill) = &mut self.fill {
-            return fill.append(part);
+            return fill.append(bytes.into_own());
         }
-        self.held_bytes += part.len();
-        self.parts.push_back(part);
+        self.held_bytes += bytes.as_ref().len();
+        self.parts.push_back(bytes);
         self.drop_read();
     }
 
@@ -291,7 +342,7 @@ impl Flow {
                 source.pop_front();
             }
             match next {
-                Next::Bytes(slice) => self.append(slice.into_bytes()),
+                Next::Bytes(slice) => self.append(slice.into_bytes().into()),
                 Next::Wait => return,
                 Next::End => {}
                 Next::Truncated => self.end = Some(End::Truncated),
@@ -335,7 +386,7 @@ impl Flow {
         let read = self.readers.iter().map(|reader| reader.position).min().unwrap_or(end);
         while self.parts_dropped < read {
             let Some(part) = self.parts.pop_front() else { break };
-            self.held_bytes -= part.len();
+            self.held_bytes -= part.as_ref().len();
             self.parts_dropped += 1;
         }
         if let Some((store, charge)) = &mut self.charge {
@@ -350,19 +401,19 @@ impl Flow {
     }
 
     /// The next bytes for this reader, if they have arrived.
-    pub fn take(&mut self, reader: FlowReaderId) -> Option<Slice> {
+    pub fn take(&mut self, reader: FlowReaderId) -> Option<FlowBytes> {
         let reader = self.readers.iter_mut().find(|other| other.id == reader)?;
         if let Some(stored) = &mut reader.stored {
             // All readers are woken when more arrives.
             return match stored.next(Waker::noop()) {
-                Next::Bytes(slice) => Some(slice),
+                Next::Bytes(slice) => Some(FlowBytes::Slice(slice)),
                 Next::Wait | Next::End | Next::Truncated => None,
             };
         }
-        let part = Arc::clone(self.parts.get(reader.position.checked_sub(self.parts_dropped)?)?);
+        let part = self.parts.get(reader.position.checked_sub(self.parts_dropped)?)?.clone();
         reader.position += 1;
         self.drop_read();
-        Some(Slice::whole(part))
+        Some(part)
     }
 
     /// Returns true if the next bytes for this reader have arrived.
@@ -371,6 +422,57 @@ impl Flow {
         self.readers.iter().any(|other| {
             other.id == reader && other.stored.as_ref().map_or(other.position < end, Reader::is_ready)
         })
+    }
+}
+
+impl FlowBytes {
+    /// Takes the first `count` bytes of `input`, with their memory or as a copy.
+    pub fn take(input: &mut Buffer, count: usize, sharing: Sharing) -> FlowBytes {
+        if let Some(shared) = input.share(count, sharing) {
+            return FlowBytes::Buffer(shared);
+        }
+        let copy: Arc<[u8]> = input.unread()[..count].into();
+        input.consume(count);
+        copy.into()
+    }
+
+    /// The bytes in memory that holds nothing else.
+    fn into_own(self) -> Arc<[u8]> {
+        match self {
+            FlowBytes::Slice(slice) => slice.into_bytes(),
+            FlowBytes::Buffer(bytes) => bytes.as_ref().into(),
+        }
+    }
+
+    /// Returns their memory to the pool, if it came from there and nobody else needs it.
+    pub fn recycle(self, pool: &mut Pool) {
+        if let FlowBytes::Buffer(bytes) = self
+            && let Some(memory) = bytes.into_memory()
+        {
+            pool.put(memory);
+        }
+    }
+
+    pub fn into_piece(self) -> Piece {
+        match self {
+            FlowBytes::Slice(slice) => Piece::Memory(slice.into_bytes()),
+            FlowBytes::Buffer(bytes) => Piece::Received(bytes),
+        }
+    }
+}
+
+impl AsRef<[u8]> for FlowBytes {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            FlowBytes::Slice(slice) => slice.as_bytes(),
+            FlowBytes::Buffer(bytes) => bytes.as_ref(),
+        }
+    }
+}
+
+impl From<Arc<[u8]>> for FlowBytes {
+    fn from(bytes: Arc<[u8]>) -> FlowBytes {
+        FlowBytes::Slice(Slice::whole(bytes))
     }
 }
 

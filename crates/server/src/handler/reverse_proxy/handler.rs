@@ -49,7 +49,7 @@ impl ReverseProxy {
     }
 
     /// Writes the bytes that have arrived in a flow.
-    fn flow_body(&mut self, id: usize, body: &mut BodyWriter<'_>, copied_bytes_max: usize) -> BodyStep {
+    fn flow_body(&mut self, id: usize, body: &mut BodyWriter<'_>, shared: &mut Shared<'_>) -> BodyStep {
         let Stage::Relaying(relay) = &self.requests[id].stage else { unreachable!("a response is relayed") };
         let upstream_client = &mut self.upstream_client;
         while body.has_room() {
@@ -61,11 +61,12 @@ impl ReverseProxy {
             if has_room_again {
                 upstream_client.wake_fetch(relay.flow);
             }
-            if part.as_bytes().len() > copied_bytes_max {
-                let piece = Some(Piece::Memory(part.into_bytes()));
+            if part.as_ref().len() as u64 > shared.send_path.copied_bytes_max {
+                let piece = Some(part.into_piece());
                 return BodyStep::Send { piece, is_last: false, remaining: None };
             }
-            body.append(part.as_bytes());
+            body.append(part.as_ref());
+            part.recycle(shared.pool);
         }
         let flow = upstream_client.flow(relay.flow);
         match flow.end {
@@ -185,7 +186,7 @@ impl Handler for ReverseProxy {
     ) -> BodyStep {
         self.set_current(shared);
         let Stage::Sending(stream) = &mut self.requests[exchange.0].stage else {
-            return self.flow_body(exchange.0, body, shared.send_path.copied_bytes_max as usize);
+            return self.flow_body(exchange.0, body, shared);
         };
         match stream.next(body) {
             Next::Stored(extent) => stream.send(Piece::Stored(extent)),

@@ -123,7 +123,7 @@ impl ReverseProxy {
             let counter = if is_validation { Counter::CacheRevalidations } else { Counter::CacheMisses };
             response.shared.served.count(counter);
         }
-        self.begin_flow(request, miss, claim, why, response)
+        self.begin_flow(request, client_context, (miss, claim), why, response)
     }
 
     /// Sends `request` to an upstream: with a cache entry and `claim` to store the response, otherwise for this client
@@ -131,19 +131,19 @@ impl ReverseProxy {
     pub(super) fn begin_flow(
         &mut self,
         request: &Request<'_>,
-        miss: Option<CacheMiss>,
-        claim: Option<Insertion>,
+        client_context: ClientContext,
+        (miss, claim): (Option<CacheMiss>, Option<Insertion>),
         why: Option<Forwarded>,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        let client_context = self.client_context(request, response);
         let buffers = self.upstream_client.buffers_requests();
         if buffers && !self.upstream_client.fits_buffer(request.body.length().unwrap_or(0)) {
             response.shared.served.count(Counter::LimitGathered);
             return response.page(request, Status::ContentTooLarge);
         }
+        let memory = self.upstream_client.take_memory();
         let proxy = self.upstream_client.proxy();
-        let mut flow = build_flow(request, client_context, proxy, miss, buffers);
+        let mut flow = build_flow(request, client_context, proxy, miss, buffers, memory);
         flow.claim = claim;
         let begun = self.upstream_client.begin(flow, response.shared.served);
         let stage = Stage::Relaying(Box::new(Relay::new(begun, request, why)));
@@ -151,7 +151,7 @@ impl ReverseProxy {
     }
 
     /// How the request arrived. A forward proxy's targets have a scheme of their own.
-    fn client_context(&self, request: &Request<'_>, response: &Response<'_, '_>) -> ClientContext {
+    pub(super) fn client_context(&self, request: &Request<'_>, response: &Response<'_, '_>) -> ClientContext {
         let is_forward = self.upstream_client.proxy().forward.is_some();
         let is_secure = if is_forward { request.scheme == Some(Scheme::Https) } else { response.is_secure() };
         let host = self.services.service_of(request).unwrap_or(HostId(0));
@@ -202,7 +202,9 @@ impl ReverseProxy {
             let is_validation = miss.is_validation();
             let counter = if is_validation { Counter::CacheRevalidations } else { Counter::CacheMisses };
             served.count(counter);
-            let flow = build_flow(request, client_context, self.upstream_client.proxy(), Some(miss), false);
+            let memory = self.upstream_client.take_memory();
+            let proxy = self.upstream_client.proxy();
+            let flow = build_flow(request, client_context, proxy, Some(miss), false, memory);
             self.upstream_client.refresh(flow, served);
         }
     }

@@ -59,7 +59,8 @@ impl ReverseProxy {
         if !relay.reader.is_first() && !stored.is_some_and(|stored| fits(request, &stored)) {
             self.upstream_client.leave(relay.flow, relay.reader);
             response.note_outcome(Outcome::Miss);
-            return self.begin_flow(request, None, None, relay.why, response);
+            let client_context = self.client_context(request, response);
+            return self.begin_flow(request, client_context, (None, None), relay.why, response);
         }
         let now = response.shared.clock.second.seconds() as i64;
         let status = CacheStatus {
@@ -86,7 +87,7 @@ impl ReverseProxy {
         status: CacheStatus<'_>,
         response: &mut Response<'_, '_>,
     ) {
-        response.start(answer.status, Some(&answer.reason), request);
+        response.start(answer.status, answer.reason.as_deref(), request);
         response.fields().extend_from_slice(&answer.fields);
         match (answer.body, answer.content_length) {
             (upstream::Body::Chunked | upstream::Body::UntilClose, _) => response.length_unknown(request),

@@ -13,7 +13,7 @@ use sojourn_http_cache::fields::Section;
 use sojourn_http_cache::forward::{self, Hop, Originator, Passing, Purpose, Via, is_originator};
 use sojourn_http_cache::key::{normalised_host, rooted};
 
-use super::{Cache, CacheMiss, Changes, FetchRange, Flow, Proxy, RequestHead, Upload};
+use super::{Cache, CacheMiss, Changes, FetchRange, Flow, FlowMemory, Proxy, RequestHead, Upload};
 
 /// The usual size of the fields added to a head.
 const ADDED_BYTES: usize = 256;
@@ -83,6 +83,7 @@ pub fn build_flow(
     proxy: &Proxy,
     miss: Option<CacheMiss>,
     buffers: bool,
+    mut memory: FlowMemory,
 ) -> Flow {
     let method = method(request);
     let client =
@@ -95,29 +96,31 @@ pub fn build_flow(
     };
     // The cache needs the text.
     let application = proxy.application_of(ask.host).filter(|_| proxy.cache.is_none() && !is_gathered);
-    let (head, unconditional, upload) =
-        match application.and_then(|application| records_for(request, client, application)) {
-            Some(records) => {
-                let has_body = request.body != Body::Length(0);
-                (RequestHead::Records(records), None, has_body.then(Upload::default))
-            }
-            None => {
-                let (mut text, unconditional) = text_for(request, ask, proxy, miss.as_ref());
-                let upload = if is_gathered {
-                    Some(Upload { is_gathered, is_asked_for: true, ..Upload::default() })
-                } else {
-                    let upload = append_framing(&mut text, method, request);
-                    text.extend_from_slice(b"\r\n");
-                    upload
-                };
-                (RequestHead::Http(text), unconditional, upload)
-            }
-        };
+    let (head, unconditional, upload) = match application
+        .filter(|application| append_records(request, client, application, &mut memory.records))
+    {
+        Some(_) => {
+            let records = std::mem::take(&mut memory.records);
+            let has_body = request.body != Body::Length(0);
+            (RequestHead::Records(records), None, has_body.then(Upload::default))
+        }
+        None => {
+            let (mut text, unconditional) = text_for(request, ask, proxy, miss.as_ref());
+            let upload = if is_gathered {
+                Some(Upload { is_gathered, is_asked_for: true, ..Upload::default() })
+            } else {
+                let upload = append_framing(&mut text, method, request);
+                text.extend_from_slice(b"\r\n");
+                upload
+            };
+            (RequestHead::Http(text), unconditional, upload)
+        }
+    };
     let asked = if request.method == Method::Head { RequestKind::Head } else { RequestKind::Other };
     // RFC 9110, 9.2.2; a request with a body is not repeated, because the body is not kept.
     let is_idempotent = matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE");
     let is_repeatable = is_idempotent && upload.is_none();
-    let mut flow = Flow::new(head, asked, is_repeatable, upload);
+    let mut flow = Flow::new(head, asked, is_repeatable, upload, memory);
     (flow.miss, flow.unconditional, flow.host) = (miss, unconditional, ask.host);
     flow.client = Some(client);
     let origin = proxy.forward.as_ref().and_then(|rules| rules.origin(request, ask.peer).ok());
@@ -133,16 +136,21 @@ pub fn build_flow(
     flow
 }
 
-/// The request as records of FastCGI; `None` if its path leaves the site.
-fn records_for(request: &Request<'_>, client: Client, application: &Application) -> Option<Vec<u8>> {
+/// Appends the request as records of FastCGI; false if its path leaves the site.
+fn append_records(
+    request: &Request<'_>,
+    client: Client,
+    application: &Application,
+    records: &mut Vec<u8>,
+) -> bool {
     let scheme = if client.is_secure { "https" } else { "http" };
     let host = request.host.map(|host| normalised_host(scheme, host));
     let request = Request { host: host.as_deref(), ..request.clone() };
     let passing = Passing::of(Section(request.fields));
     // An application is no further hop: variables tell it about client and server.
     let is_withheld = |name: &[u8]| !passing.passes(name) || is_originator(name);
-    let mut records = Vec::with_capacity(RECORDS_BYTES + 2 * request.head_len);
-    fastcgi::head(application, &request, client, is_withheld, &mut records).then_some(records)
+    records.reserve(RECORDS_BYTES + 2 * request.head_len);
+    fastcgi::head(application, &request, client, is_withheld, records)
 }
 
 /// The request head without its framing fields, and, for a revalidation, the same without its conditions.
@@ -268,6 +276,7 @@ mod tests {
             &proxy,
             None,
             buffers,
+            FlowMemory::default(),
         );
         let text = String::from_utf8(flow.request.text().to_vec()).unwrap();
         let mut lines: Vec<_> = text.split_terminator("\r\n").map(str::to_owned).collect();
@@ -361,7 +370,7 @@ mod tests {
             is_secure: true,
             host: HostId(0),
         };
-        let flow = build_flow(&request, context, &proxy, None, false);
+        let flow = build_flow(&request, context, &proxy, None, false, FlowMemory::default());
         let RequestHead::Records(records) = flow.request else { panic!("no records") };
         let told =
             RequestReader::new(9).read(&[&records[..], &[1, 5, 0, 1, 0, 0, 0, 0]].concat()).unwrap().unwrap();

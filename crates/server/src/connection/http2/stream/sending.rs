@@ -53,6 +53,7 @@ impl Stream {
             Some(Piece::Part(body, range)) => {
                 (Bytes::from_owner(body.clone()).slice(range.clone()), Rest::Nothing)
             }
+            Some(Piece::Received(body)) => (Bytes::from_owner(body.clone()), Rest::Nothing),
             Some(Piece::Stored(extent)) => (Bytes::new(), Rest::Stored(extent.clone())),
             Some(Piece::File(range)) => (Bytes::new(), Rest::File(range.clone())),
             Some(Piece::Frames(_)) => unreachable!("a machine of HTTP/1 has no frames"),

@@ -20,7 +20,9 @@ use sojourn_http::upstream::RequestKind;
 use super::balancer::Balancer;
 use super::flow::GatheredBytes;
 use super::partial::keep_as_part;
-use super::{Cache, CacheMiss, End, Flow, FlowId, FlowReaderId, Proxy, RequestHead, Stored, Upload};
+use super::{
+    Cache, CacheMiss, End, Flow, FlowId, FlowMemory, FlowReaderId, Proxy, RequestHead, Stored, Upload,
+};
 use crate::connection::{Event, MachineId, Outbox, Shared, Wait, Want};
 use crate::counters::{Counter, Served};
 use crate::limits::{Limits, UpstreamLimits};
@@ -44,6 +46,9 @@ pub use tunnel_ends::TunnelClient;
 
 /// How often a request is tried at most.
 const ATTEMPTS_MAX: u32 = 3;
+
+/// How many flows' memory is kept.
+const MEMORIES_MAX: usize = 256;
 
 /// The state machine of a connection that the client makes, such as one to an upstream; it does no I/O.
 pub trait Machine: Debug + Send {
@@ -72,6 +77,8 @@ pub struct UpstreamClient {
     proxy: Arc<Proxy>,
     limits: Limits,
     flows: Slab<Flow>,
+    /// The memory of flows that have ended.
+    memories: Vec<FlowMemory>,
     health: Balancer,
     /// The pools of the upstreams, in their order; then those of origins, while they have connections.
     pools: Slab<Pool>,
@@ -101,6 +108,7 @@ impl UpstreamClient {
             proxy: Arc::clone(proxy),
             limits: *limits,
             flows: Slab::new(),
+            memories: Vec::new(),
             shared: HashMap::new(),
             assigned: HashMap::new(),
             outbox: Outbox::new()?,
@@ -158,6 +166,11 @@ impl UpstreamClient {
         machine.finish(self, shared)
     }
 
+    /// Memory for a new flow.
+    pub fn take_memory(&mut self) -> FlowMemory {
+        self.memories.pop().unwrap_or_default()
+    }
+
     /// Starts `flow`; the current connection follows it.
     pub fn begin(&mut self, mut flow: Flow, served: &mut Served) -> (FlowId, FlowReaderId) {
         let reader = flow.add_reader(self.token).expect("it has just begun");
@@ -212,7 +225,8 @@ impl UpstreamClient {
     }
 
     pub fn begin_stored(&mut self, pieces: impl IntoIterator<Item = Stored>) -> (FlowId, FlowReaderId) {
-        let mut flow = Flow::new(RequestHead::default(), RequestKind::Other, false, None);
+        let memory = self.take_memory();
+        let mut flow = Flow::new(RequestHead::default(), RequestKind::Other, false, None, memory);
         flow.source = Some(pieces.into_iter().collect());
         let reader = flow.add_reader(self.token).expect("it has just begun");
         (FlowId(self.flows.insert(flow)), reader)
@@ -397,7 +411,10 @@ impl UpstreamClient {
     fn forget_if_alone(&mut self, id: FlowId) {
         let flow = &self.flows[id.0];
         if flow.readers.is_empty() && !flow.has_fetch {
-            self.flows.remove(id.0);
+            let ended = self.flows.remove(id.0);
+            if self.memories.len() < MEMORIES_MAX {
+                self.memories.push(ended.into_memory());
+            }
         }
     }
 }

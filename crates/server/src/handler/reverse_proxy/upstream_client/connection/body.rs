@@ -1,11 +1,10 @@
 //! The body of a response while it arrives: removes its coding and finds its end.
 
-use std::sync::Arc;
-
 use sojourn_http::chunked::Chunked;
 use sojourn_http::upstream;
 
-use crate::connection::Buffer;
+use crate::connection::{Buffer, SharedBuffer, Sharing};
+use crate::handler::reverse_proxy::FlowBytes;
 
 #[derive(Debug)]
 pub enum Body {
@@ -56,58 +55,40 @@ impl Body {
         matches!(self, Body::UntilClose)
     }
 
-    /// Takes a part of a body whose end is marked by a record. False if it exceeds the announced length.
-    pub fn append_record(&mut self, part: &[u8], append: impl FnOnce(Arc<[u8]>)) -> bool {
-        match self {
-            Body::Records(missing) => {
-                let left = missing.map(|missing| missing.checked_sub(part.len() as u64));
-                if left == Some(None) {
-                    return false;
-                }
-                *missing = left.flatten();
-                append(Arc::from(part));
-                true
-            }
-            Body::NoRecords => true,
-            Body::Length(_) | Body::Chunked(_) | Body::UntilClose => unreachable!("it has no records"),
-        }
-    }
-
-    /// Takes the body's bytes from `input` and calls `append` with the decoded ones.
-    pub fn read(&mut self, input: &mut Buffer, append: impl FnOnce(Arc<[u8]>)) -> Progress {
-        let bytes = input.unread();
+    /// Takes the body's bytes from `input`, which has no records any more, and calls `append` with the decoded ones.
+    pub fn read(&mut self, input: &mut Buffer, sharing: Sharing, append: impl FnOnce(FlowBytes)) -> Progress {
+        let arrived = input.unread().len();
         let (count, progress) = match self {
             Body::Length(missing) => {
-                let count = (*missing).min(bytes.len() as u64) as usize;
+                let count = (*missing).min(arrived as u64) as usize;
                 *missing -= count as u64;
-                if count > 0 {
-                    append(Arc::from(&bytes[..count]));
-                }
                 (count, if *missing == 0 { Progress::Complete } else { Progress::More })
             }
             Body::Chunked(chunked) => {
                 let mut data = Vec::new();
-                let Ok(count) = chunked.decode(bytes, |part| data.extend_from_slice(part)) else {
+                let Ok(count) = chunked.decode(input.unread(), |part| data.extend_from_slice(part)) else {
                     return Progress::Malformed;
                 };
+                input.consume(count);
                 if !data.is_empty() {
-                    append(Arc::from(data));
+                    append(FlowBytes::Buffer(SharedBuffer::from(data)));
                 }
-                (count, if chunked.is_done() { Progress::Complete } else { Progress::More })
+                return if chunked.is_done() { Progress::Complete } else { Progress::More };
             }
-            Body::UntilClose => {
-                if !bytes.is_empty() {
-                    append(Arc::from(bytes));
-                }
-                (bytes.len(), Progress::More)
+            Body::UntilClose | Body::Records(None) => (arrived, Progress::More),
+            Body::Records(Some(missing)) => {
+                let Some(left) = missing.checked_sub(arrived as u64) else { return Progress::Malformed };
+                *missing = left;
+                (arrived, Progress::More)
             }
-            // Only bytes that arrived with the head; the rest does not pass through `input`.
-            Body::Records(_) | Body::NoRecords => {
-                let fits = bytes.is_empty() || self.append_record(bytes, append);
-                (bytes.len(), if fits { Progress::More } else { Progress::Malformed })
+            Body::NoRecords => {
+                input.consume(arrived);
+                return Progress::More;
             }
         };
-        input.consume(count);
+        if count > 0 {
+            append(FlowBytes::take(input, count, sharing));
+        }
         progress
     }
 }

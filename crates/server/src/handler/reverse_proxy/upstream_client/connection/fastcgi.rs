@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::sync::Arc;
 
 use sojourn_cgi::fastcgi::{self, Ending, Part, Reader, end_input, input};
@@ -29,6 +30,8 @@ pub struct FastCgi {
     /// How the application ended the current request.
     pub ending: Option<Ending>,
     fields: ScriptFields,
+    /// Where the response's bytes are in what was received last.
+    outputs: Vec<Range<usize>>,
     errors: Vec<u8>,
     error_bytes: usize,
 }
@@ -41,6 +44,7 @@ impl FastCgi {
             has_received: false,
             ending: None,
             fields: ScriptFields::default(),
+            outputs: Vec::new(),
             errors: Vec::new(),
             error_bytes: 0,
         }
@@ -86,6 +90,20 @@ impl FastCgi {
             Part::End(end) => *ending = Some(end),
         });
         outcome.is_ok() && self.error_bytes <= ERROR_BYTES_MAX
+    }
+
+    /// Reads received bytes, of which only those of the response are left in `received`. False as for [`read`](Self::read).
+    pub fn unframe(&mut self, received: &mut Buffer) -> bool {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        outputs.clear();
+        let start = received.unread().as_ptr().addr();
+        let is_valid = self.read(received.unread(), |part| {
+            let offset = part.as_ptr().addr() - start;
+            outputs.push(offset..offset + part.len());
+        });
+        received.keep(&outputs);
+        self.outputs = outputs;
+        is_valid
     }
 
     /// Takes what the application has written to standard error.

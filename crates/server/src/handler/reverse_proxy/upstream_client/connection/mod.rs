@@ -50,6 +50,10 @@ pub struct UpstreamConnection {
     answered: u32,
     /// True if the upstream keeps the connection after the current response.
     keeps: bool,
+    /// The bytes of the current response so far.
+    response_bytes: usize,
+    /// The last response was long, and the next one probably is.
+    is_long: bool,
     head_received_at: Duration,
     /// The response is an error of a bucket, whose body no client gets.
     withheld: Option<StoreError>,
@@ -101,6 +105,8 @@ impl UpstreamConnection {
             is_unanswered: true,
             answered: 0,
             keeps: true,
+            response_bytes: 0,
+            is_long: false,
             head_received_at: Duration::ZERO,
             withheld: None,
         }
@@ -123,7 +129,7 @@ impl Machine for UpstreamConnection {
             Event::Woken => self.on_wake(was_receiving, upstream_client, shared),
             Event::Received(buffer) => self.received(buffer, upstream_client, shared),
             Event::Sent(output) => {
-                shared.pool.put(output.bytes);
+                output.recycle(shared.pool);
                 self.sent(upstream_client, shared)
             }
             Event::NothingReceived => self.advance(upstream_client, shared),

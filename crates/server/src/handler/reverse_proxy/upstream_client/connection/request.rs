@@ -18,7 +18,7 @@ impl UpstreamConnection {
             return Want::Close(Reason::Finished);
         }
         self.is_sent = false;
-        self.interim_responses = 0;
+        (self.interim_responses, self.response_bytes) = (0, 0);
         let mut bytes = shared.pool.take();
         let flow = upstream_client.flow(id);
         match &mut self.protocol {

@@ -1,5 +1,7 @@
 //! Receives an upstream's response: decides by its head what to do, then passes its body to the flow.
 
+use std::sync::Arc;
+
 use sojourn_cgi::fastcgi::Ending;
 use sojourn_http::Status;
 use sojourn_http::upstream::{Body::Length, Head};
@@ -7,7 +9,7 @@ use sojourn_http::upstream::{Body::Length, Head};
 use super::body::{Body, Progress};
 use super::failure::fail;
 use super::{Stage, UpstreamClient, UpstreamConnection, UpstreamProtocol};
-use crate::connection::{Buffer, Reason, Shared, Want};
+use crate::connection::{Buffer, RESPONSE_BUFFER_BYTES, Reason, Shared, Want};
 use crate::counters::Counter;
 use crate::handler::reverse_proxy::bucket::StoreError;
 use crate::handler::reverse_proxy::{End, FlowId, ResponseAction};
@@ -20,8 +22,8 @@ impl UpstreamConnection {
         self.is_receiving = true;
         // Bytes already received must not be lost when receiving is cancelled; FastCGI records are not response bytes.
         let is_response = self.is_sent && !matches!(self.protocol, UpstreamProtocol::FastCgi(_));
-        let empty =
-            if matches!(self.stage, Stage::Head) { Buffer::for_response() } else { Buffer::default() };
+        let is_head = matches!(self.stage, Stage::Head);
+        let empty = if is_head { Buffer::for_response(self.is_long) } else { Buffer::default() };
         Want::Receive(if is_response && self.input.is_allocated() {
             std::mem::take(&mut self.input)
         } else {
@@ -42,12 +44,9 @@ impl UpstreamConnection {
             }
             return Want::Wait;
         }
-        let mut buffer = match &self.protocol {
-            UpstreamProtocol::Http(_) | UpstreamProtocol::Cgi(..) => std::mem::take(&mut self.input),
-            UpstreamProtocol::FastCgi(_) => Buffer::default(),
-        };
+        let mut buffer = std::mem::take(&mut self.input);
         if !buffer.is_allocated() {
-            buffer = shared.pool.take_buffer();
+            buffer = shared.pool.fill(Buffer::for_response(true));
         }
         buffer.reserve_for_body();
         self.is_receiving = true;
@@ -56,33 +55,20 @@ impl UpstreamConnection {
 
     pub(super) fn received(
         &mut self,
-        buffer: Buffer,
+        mut buffer: Buffer,
         upstream_client: &mut UpstreamClient,
         shared: &mut Shared<'_>,
     ) -> Want {
+        self.response_bytes = self.response_bytes.saturating_add(buffer.unread().len());
         if let UpstreamProtocol::FastCgi(fastcgi) = &mut self.protocol {
-            let makes_sense = match (&mut self.stage, self.flow) {
-                // Read directly into the flow, without the input buffer.
-                (Stage::Body(body), Some(id)) => {
-                    let (flow, mut fits) = (upstream_client.flow(id), true);
-                    let is_read = fastcgi.read(buffer.unread(), |part| {
-                        fits = fits && body.append_record(part, |bytes| flow.append(bytes));
-                    });
-                    is_read && fits
-                }
-                _ => {
-                    if !self.input.is_allocated() {
-                        self.input = shared.pool.take_buffer();
-                    }
-                    fastcgi.read(buffer.unread(), |part| self.input.space().extend_from_slice(part))
-                }
-            };
-            shared.pool.put_buffer(buffer);
+            let makes_sense = fastcgi.unframe(&mut buffer);
             upstream_client.log_errors(self.upstream, &fastcgi.take_errors());
             if !makes_sense && !matches!(self.stage, Stage::Idle) {
+                shared.pool.put_buffer(buffer);
                 return self.fail_upstream(Status::BadGateway, upstream_client, shared);
             }
-        } else if self.input.unread().is_empty() {
+        }
+        if self.input.unread().is_empty() {
             shared.pool.put_buffer(std::mem::replace(&mut self.input, buffer));
         } else {
             self.input.append(&buffer);
@@ -144,7 +130,8 @@ impl UpstreamConnection {
                         let own_head = Head { fields, body: Length(length), content_length, ..head };
                         let is_again = handle_head(id, &own_head, now, upstream_client);
                         if !is_again {
-                            upstream_client.flow(id).append(own.text.as_bytes().into());
+                            let text: Arc<[u8]> = own.text.as_bytes().into();
+                            upstream_client.flow(id).append(text.into());
                             self.withheld = Some(error);
                         }
                         is_again
@@ -182,15 +169,16 @@ impl UpstreamConnection {
         let id = self.flow.expect("there is a request");
         let Stage::Body(body) = &mut self.stage else { unreachable!("a body is being read") };
         let mut is_enough = false;
-        let progress = body.read(&mut self.input, |part| match &mut self.withheld {
+        let has_ended =
+            matches!(&self.protocol, UpstreamProtocol::FastCgi(fastcgi) if fastcgi.ending.is_some());
+        let sharing = upstream_client.flow(id).sharing(has_ended);
+        let progress = body.read(&mut self.input, sharing, |part| match &mut self.withheld {
             None => upstream_client.flow(id).append(part),
-            Some(error) => is_enough = !error.append(&part),
+            Some(error) => is_enough = !error.append(part.as_ref()),
         });
         upstream_client.limit_shared(id);
         upstream_client.wake_readers(id);
         let may_end = body.may_end();
-        let has_ended =
-            matches!(&self.protocol, UpstreamProtocol::FastCgi(fastcgi) if fastcgi.ending.is_some());
         match progress {
             Progress::More if is_enough => {
                 self.keeps = false;
@@ -231,6 +219,7 @@ impl UpstreamConnection {
     /// The connection becomes idle.
     fn rest(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         self.answered += 1;
+        self.is_long = self.response_bytes > RESPONSE_BUFFER_BYTES;
         // After unexpected bytes, or a request that the upstream has not read completely, the next response would be in
         // doubt.
         let is_at_rest = match &self.protocol {
