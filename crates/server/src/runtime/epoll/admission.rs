@@ -135,6 +135,8 @@ impl<D: Disk> Loop<'_, D> {
             self.close_idle();
         }
         if memory::is_critical() {
+            // Their clients do not keep the server waiting.
+            self.send_gathered();
             for token in self.state.stalled() {
                 self.close(token, Reason::TimedOut);
             }

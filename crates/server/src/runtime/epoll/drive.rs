@@ -66,6 +66,7 @@ impl<D: Disk> Loop<'_, D> {
         loop {
             let outcome = match want {
                 Want::Receive(buffer) => self.receive(token, buffer).map_err(Some),
+                Want::Send(_) if self.sends.is_gathering => return self.gather(token, want),
                 Want::Send(_) if sends == SENDS_PER_ITERATION => {
                     self.state.runnable.push(token);
                     Err(Some(want))
@@ -90,6 +91,23 @@ impl<D: Disk> Loop<'_, D> {
                 Err(want) => return self.park(token, want),
             };
         }
+    }
+
+    /// Parks a send until the [gathered](Gathered) ones leave.
+    fn gather(&mut self, token: u64, want: Want) {
+        let client = self.state.clients.at(token);
+        client.progress.parked = Some(want);
+        if self.sends.add(token, client.connection.is_launched()) {
+            self.send_gathered();
+        }
+    }
+
+    /// Sends what has been gathered.
+    pub(super) fn send_gathered(&mut self) {
+        // Meanwhile nothing is gathered.
+        let mut sends = std::mem::take(&mut self.sends);
+        sends.drain().for_each(|token| self.drive_parked(token));
+        self.sends = sends;
     }
 
     fn receive(&mut self, token: u64, buffer: Buffer) -> Result<Event, Want> {

@@ -30,9 +30,11 @@ use crate::stop::Stop;
 mod admission;
 mod client;
 mod drive;
+mod gathered;
 mod single_connection;
 
 use client::{Client, Readiness};
+use gathered::Gathered;
 
 /// Events per wait.
 const EVENTS_MAX: usize = 512;
@@ -62,6 +64,7 @@ pub struct Loop<'a, D> {
     /// Descriptors have run out: do not wait for the listeners until the next tick.
     accepting_is_paused: bool,
     outcomes: Vec<(u64, Done)>,
+    sends: Gathered,
 }
 
 impl<'a, D: Disk> Loop<'a, D> {
@@ -91,8 +94,10 @@ impl<'a, D: Disk> Loop<'a, D> {
         if let Some(fd) = disk.completion_fd() {
             watch(fd, DISK)?;
         }
+        let mut sends = Gathered::default();
         if let Some(outbox) = state.handler.outbox() {
             watch(outbox.waker_fd(), WAKER)?;
+            sends = Gathered::of_gateway();
         }
         Ok(Loop {
             state,
@@ -103,6 +108,7 @@ impl<'a, D: Disk> Loop<'a, D> {
             acceptors,
             accepting_is_paused: false,
             outcomes: Vec::new(),
+            sends,
         })
     }
 
@@ -146,6 +152,7 @@ impl<'a, D: Disk> Loop<'a, D> {
 
     fn handle_events(&mut self, events: &[epoll::Event]) {
         self.state.clock.update();
+        self.sends.begin();
         for event in events {
             // What is left has to do for this event.
             if memory::is_critical() {
@@ -166,6 +173,8 @@ impl<'a, D: Disk> Loop<'a, D> {
             self.drive_parked(token);
         }
         self.empty_outbox();
+        self.send_gathered();
+        self.sends.end();
         if self.state.timers.is_due(self.state.clock.now) {
             self.expire();
             self.resume_accepting();
