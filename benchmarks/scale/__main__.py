@@ -270,7 +270,7 @@ def _one_core() -> Iterator[None]:
 
 
 def _import(
-    work: Path, lines: int, ending: str, threads: int, seed: int
+    work: Path, lines: int, ending: str, cores: int, seed: int
 ) -> tuple[Callable[[], object], Callable[[], object]]:
     path = work / f"access.log{ending}"
     _native.synthesise_log(str(work / "access.log"), seed, lines)
@@ -279,10 +279,10 @@ def _import(
 
         path.write_bytes(gzip.compress((work / "access.log").read_bytes(), 1))
 
-    return _imports(path, work, threads, seed)
+    return _imports(path, work, cores, seed)
 
 
-def _records(work: Path, count: int, threads: int, seed: int) -> tuple[Callable[[], object], Callable[[], object]]:
+def _records(work: Path, count: int, cores: int, seed: int) -> tuple[Callable[[], object], Callable[[], object]]:
     """Records of many clients: the tables of names are larger than a processor's cache."""
     random = np.random.default_rng(seed)
     records = np.zeros(count, RECORD)
@@ -294,17 +294,17 @@ def _records(work: Path, count: int, threads: int, seed: int) -> tuple[Callable[
     records["kind"] = records["object"] % 3 > 0
     path = work / "wc_day50_1"
     path.write_bytes(records.tobytes())
-    return _imports(path, work, threads, seed)
+    return _imports(path, work, cores, seed)
 
 
-def _imports(path: Path, work: Path, threads: int, seed: int) -> tuple[Callable[[], object], Callable[[], object]]:
+def _imports(path: Path, work: Path, cores: int, seed: int) -> tuple[Callable[[], object], Callable[[], object]]:
     def imported(parsers: int) -> object:
         target = work / "trace"
         options = _native.LogOptions(parsers=parsers)
         report = _native.import_log_to_file(str(path), str(target), str(work), options, seed)
         return report, target.read_bytes()
 
-    return partial(imported, 0), partial(imported, threads)
+    return partial(imported, 0), partial(imported, cores - 1)
 
 
 # -- load

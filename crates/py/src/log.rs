@@ -24,6 +24,9 @@ use sojourn_workload::sorting::{SORT_BYTES, Scratch, Spill};
 
 use crate::workload::{BUFFER_BYTES, NS_PER_SECOND, Trace, dictionary, named};
 
+/// What is read of a log at once. Whoever reads more takes it without a copy in between.
+const READ_BYTES: usize = 64 << 10;
+
 /// Registers this file's names in the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<LogOptions>()?;
@@ -93,10 +96,8 @@ impl LogOptions {
             selection,
             keep: Keep { failed: keep_failed, with_query: keep_queries, as_get: keep_methods },
             assumed_size_bytes: assumed_size_bytes.map(|bytes| bytes.min(SIZE_BYTES_MAX)),
-            parsers: parsers.unwrap_or_else(|| match thread::available_parallelism() {
-                Ok(cores) if cores.get() > 1 => cores.get(),
-                _ => 0,
-            }),
+            parsers: parsers
+                .unwrap_or_else(|| thread::available_parallelism().map_or(0, |cores| cores.get() - 1)),
             may_be_empty,
         }))
     }
@@ -311,7 +312,7 @@ fn open(path: &str, from: u64, read_bytes: &Arc<AtomicU64>) -> io::Result<Box<dy
         Box::new(file)
     };
     let counting = Counting { inner, read_bytes: read_bytes.clone() };
-    Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, counting)))
+    Ok(Box::new(BufReader::with_capacity(READ_BYTES, counting)))
 }
 
 /// The pieces of a log that an iterator of Python gives.

@@ -41,7 +41,7 @@ const MERGERS_MAX: usize = 4;
 const SORTED_APART_MIN: usize = 1 << 15;
 
 /// A record of fixed size, which may have bytes of any length behind it: its tail.
-pub trait Record: Copy + Send + 'static {
+pub trait Record: Copy + Send + Sync + 'static {
     type Key: Ord + Copy + Send;
     /// The bytes of `encode`.
     const ENCODED_BYTES: usize;
@@ -99,6 +99,40 @@ impl<R: Record> Batch<R> {
             });
         }
         self.sort();
+    }
+
+    /// Sorts on so many other threads, too; returns parts, of which each is sorted, and has its tails in the order of its
+    /// records. One part behind the other, a stable sort gives what it gives of the whole.
+    fn into_sorted_parts(self, threads: usize) -> Vec<Batch<R>> {
+        let count = self.records.len();
+        let length = count.div_ceil(threads.min(MERGERS_MAX) + 1).max(SORTED_APART_MIN);
+        let part = |begin: usize| {
+            let mut part = Batch::default();
+            part.append(&self, begin..(begin + length).min(count));
+            part.sort();
+            if part.tails.is_empty() { part } else { part.laid_out() }
+        };
+        thread::scope(|scope| {
+            let begin = |begin| scope.spawn(move || part(begin));
+            let others: Vec<_> = (length..count).step_by(length).map(begin).collect();
+            let own = part(0);
+            let joined = |other: thread::ScopedJoinHandle<'_, _>| {
+                other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            std::iter::once(own).chain(others.into_iter().map(joined)).collect()
+        })
+    }
+
+    /// The same with the tails in the order of the records.
+    fn laid_out(&self) -> Batch<R> {
+        let mut tails = Vec::with_capacity(self.tails.len());
+        let moved = |record: &R| {
+            let begin = tails.len();
+            tails.extend_from_slice(&self.tails[record.tail()]);
+            record.with_tail_at(begin)
+        };
+        let records = self.records.iter().map(moved).collect();
+        Batch { records, tails }
     }
 
     /// Adds some records of a batch whose tails lie in the order of its records.
@@ -163,14 +197,13 @@ impl<R: Record> Sorter<R> {
 
     /// Yields all records in order of their keys.
     pub fn finish(mut self, spill: &mut Option<Spill<'_>>) -> io::Result<Sorted<R>> {
-        let (Some(_), Some(spill)) = (&self.spiller, spill) else {
+        let (Some(spiller), Some(spill)) = (self.spiller, spill) else {
             self.batch.sort_beside(self.threads);
             return Ok(Sorted { source: Source::Held(Some(self.batch)) });
         };
-        let budget_bytes = spill.budget_bytes;
-        self.spill(spill)?;
-        let Some(spiller) = self.spiller else { unreachable!("it was spilled") };
-        let merge = Merge::new(spiller.finish()?, budget_bytes);
+        // The last run need not leave memory.
+        let held = self.batch.into_sorted_parts(self.threads);
+        let merge = Merge::new(spiller.finish()?, held, spill.budget_bytes);
         Ok(Sorted {
             source: if self.threads == 0 { Source::Here(merge) } else { ahead(merge, self.threads) },
         })

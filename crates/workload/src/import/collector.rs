@@ -15,7 +15,7 @@ use super::entry::Malformed;
 use super::error::ImportError;
 use super::format::Format;
 use super::interner::Interner;
-use super::judged::{EntryTexts, Judged, Line, Logged};
+use super::judged::{EntryTexts, Judged, Line, Logged, Name};
 use super::logs::Opened;
 use super::parsed_block::{NameNumbers, ParsedBlock, Seen};
 use super::policy::{Reason, Verdict, body_bytes};
@@ -167,7 +167,11 @@ impl<'o> Collector<'o> {
     }
 
     /// Processes a line whose texts have not been looked up.
-    pub fn single_line(&mut self, line: Line<'_>, spill: &mut Option<Spill<'_>>) -> Result<(), ImportError> {
+    pub fn single_line(
+        &mut self,
+        line: Line<'_, impl EntryTexts>,
+        spill: &mut Option<Spill<'_>>,
+    ) -> Result<(), ImportError> {
         self.line(line, &mut None, &mut NameNumbers::default(), spill)
     }
 
@@ -179,7 +183,7 @@ impl<'o> Collector<'o> {
     /// Processes a line; adds to `client` and `name` what it looks up.
     fn line(
         &mut self,
-        line: Line<'_>,
+        line: Line<'_, impl EntryTexts>,
         client: &mut Option<u32>,
         name: &mut NameNumbers,
         spill: &mut Option<Spill<'_>>,
@@ -187,7 +191,7 @@ impl<'o> Collector<'o> {
         self.report.lines += 1;
         self.log.lines += 1;
         match line {
-            Line::Entry(judged, texts) => return self.entry(&judged, &texts, client, name, spill),
+            Line::Entry(judged, texts) => return self.entry(judged, &texts, client, name, spill),
             Line::NotSelected(logged) => {
                 self.note_time(logged);
                 self.report.not_selected += 1;
@@ -215,7 +219,7 @@ impl<'o> Collector<'o> {
     fn entry(
         &mut self,
         entry: &Judged,
-        texts: &EntryTexts<'_>,
+        texts: &impl EntryTexts,
         client: &mut Option<u32>,
         name: &mut NameNumbers,
         spill: &mut Option<Spill<'_>>,
@@ -229,7 +233,7 @@ impl<'o> Collector<'o> {
                 .count(entry, texts, &mut self.coverage, &mut name.path, spill)
                 .map_err(ImportError::Scratch)?;
         }
-        let follows_form = self.follows_form(entry, texts.client);
+        let follows_form = self.follows_form(entry, texts);
         let is_covered = entry.class == Some(Class::Covered);
         if let Verdict::Skip(reason) = entry.verdict {
             self.skip(reason);
@@ -238,7 +242,7 @@ impl<'o> Collector<'o> {
         let client = match *client {
             Some(client) => client,
             None => {
-                let found = self.clients.number(texts.client);
+                let found = self.clients.number(texts.client());
                 *client.insert(found.ok_or_else(|| self.too_many("clients", NAMES_MAX))?)
             }
         };
@@ -299,11 +303,11 @@ impl<'o> Collector<'o> {
     }
 
     /// Returns true for a request that follows the redirect of a submitted form; remembers submitted forms.
-    fn follows_form(&mut self, entry: &Judged, client: &[u8]) -> bool {
+    fn follows_form(&mut self, entry: &Judged, texts: &impl EntryTexts) -> bool {
         if !entry.redirects_form && self.posted.is_empty() {
             return false; // by far the most common
         }
-        let client = self.hasher.hash_one(client);
+        let client = self.hasher.hash_one(texts.client());
         let now_ns = entry.logged.unix_ns;
         if entry.redirects_form {
             if self.posted.len() == POSTED_MAX {
@@ -330,16 +334,16 @@ impl<'o> Collector<'o> {
     }
 
     /// The number of the entry's method, target and host together.
-    fn name(&mut self, texts: &EntryTexts<'_>, number: &mut Option<u32>) -> Result<u32, ImportError> {
+    fn name(&mut self, texts: &impl EntryTexts, number: &mut Option<u32>) -> Result<u32, ImportError> {
         if let Some(name) = *number {
             return Ok(name);
         }
-        let target = match texts.method {
-            [] => texts.target, // by far the most common
-            method => names::with_method(&mut self.target, method, texts.target),
+        let Name { method, target, host } = texts.name();
+        let target = match method {
+            [] => target, // by far the most common
+            method => names::with_method(&mut self.target, method, target),
         };
-        let key =
-            if texts.host.is_empty() { target } else { names::join(&mut self.name, target, texts.host) };
+        let key = if host.is_empty() { target } else { names::join(&mut self.name, target, host) };
         let Some(name) = self.names.number(key) else {
             return Err(self.too_many("document names", NAMES_MAX));
         };
@@ -353,7 +357,7 @@ impl<'o> Collector<'o> {
     /// The document of an entry, and the previous document of its name.
     fn document(
         &mut self,
-        texts: &EntryTexts<'_>,
+        texts: &impl EntryTexts,
         number: &mut Option<u32>,
         size_bytes: u64,
         status: u16,

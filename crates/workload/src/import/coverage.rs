@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::class::{CLASSES, Class};
 use super::interner::Interner;
-use super::judged::{EntryTexts, Judged};
+use super::judged::{EntryTexts, Judged, Name};
 use super::names;
 use super::time::{self, NS_PER_SECOND};
 
@@ -106,7 +106,7 @@ struct Minute {
 
 impl Counter {
     /// `path` is the number of the entry's path, if it is known.
-    pub fn count(&mut self, class: Class, entry: &Judged, texts: &EntryTexts<'_>, path: &mut Option<u32>) {
+    pub fn count(&mut self, class: Class, entry: &Judged, texts: &impl EntryTexts, path: &mut Option<u32>) {
         let bytes = entry.size_bytes.unwrap_or(0);
         self.requests[class as usize] += 1;
         self.bytes[class as usize] = self.bytes[class as usize].saturating_add(bytes);
@@ -143,16 +143,16 @@ impl Counter {
     }
 
     /// The number of a path without its query; `None` for a path beyond the limit.
-    pub fn path(&mut self, texts: &EntryTexts<'_>, known: &mut Option<u32>) -> Option<u32> {
+    pub fn path(&mut self, texts: &impl EntryTexts, known: &mut Option<u32>) -> Option<u32> {
         if known.is_none() {
-            *known = self.look_up(texts);
+            *known = self.look_up(texts.name());
         }
         *known
     }
 
-    fn look_up(&mut self, texts: &EntryTexts<'_>) -> Option<u32> {
-        let end = memchr::memchr(b'?', texts.target).unwrap_or(texts.target.len());
-        let name = names::join(&mut self.name, &texts.target[..end], texts.host);
+    fn look_up(&mut self, Name { target, host, .. }: Name<'_>) -> Option<u32> {
+        let end = memchr::memchr(b'?', target).unwrap_or(target.len());
+        let name = names::join(&mut self.name, &target[..end], host);
         if name.len() > PATH_BYTES_MAX {
             return None;
         }

@@ -51,7 +51,7 @@ impl Durations {
     pub fn count(
         &mut self,
         entry: &Judged,
-        texts: &EntryTexts<'_>,
+        texts: &impl EntryTexts,
         paths: &mut Counter,
         path: &mut Option<u32>,
         spill: &mut Option<Spill<'_>>,

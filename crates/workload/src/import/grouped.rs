@@ -10,10 +10,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::collector::{Collected, Collector, Documents};
 use super::lines::{self, Step};
 use super::logs::{Log, Opened, Unreadable};
-use super::parse_ahead::{self, PARSERS_MAX, Parsed};
+use super::parse_ahead::{self, Parsed};
 use super::parsed_block::{Decoded, Decoder, ParsedBlock, Parser, Seen};
-use super::text_blocks::TextReader;
-use super::{Compression, ImportError, ImportReport, NotALog, Options, Progress, judged};
+use super::{ImportError, ImportReport, NotALog, Options, Progress, judged};
 use crate::request_times::RequestTimes;
 use crate::sessions::{self, Grouped, Grouping};
 use crate::sorting::{Record, Sorted, Sorter, Spill};
@@ -154,8 +153,6 @@ fn read(
             Ok(())
         }
     };
-    let Opened { reader, format, compression, .. } = opened;
-    let record_bytes = format.record_bytes();
     let failed =
         |collector: &Collector<'_>, source| ImportError::Read { line: collector.log_lines(), source };
     if let Some(pieces) = log.pieces {
@@ -175,20 +172,21 @@ fn read(
         }
         return Ok(());
     }
-    if options.parsers > 0 && log.may_read_ahead && format.is_stateless() {
-        let reader = TextReader::new(reader, record_bytes, compression != Compression::Plain, None);
-        let parser = |_| Parser::new(format.clone(), options.clone());
-        let parsers = (0..options.parsers.min(PARSERS_MAX)).map(parser).collect();
-        let failure = parse_ahead::for_each(reader, parsers, |parsed| match parsed {
-            Parsed::Block(block, seen) => {
-                collector.block(block, seen, spill)?;
-                tell_if_due(collector, false)
-            }
-            Parsed::Nothing => tell_if_due(collector, true),
-        })?;
+    if options.parsers > 0 && log.may_read_ahead && opened.format.is_stateless() {
+        let format = opened.format.clone();
+        let parser = || Parser::new(format.clone(), options.clone());
+        let failure =
+            parse_ahead::for_each(opened.into_blocks(), options.parsers, parser, |parsed| match parsed {
+                Parsed::Block(block, seen) => {
+                    collector.block(block, seen, spill)?;
+                    tell_if_due(collector, false)
+                }
+                Parsed::Nothing => tell_if_due(collector, true),
+            })?;
         return failure.map_or(Ok(()), |error| Err(failed(collector, error)));
     }
-    let (mut reader, mut format) = (reader, format);
+    let Opened { mut reader, mut format, .. } = opened;
+    let record_bytes = format.record_bytes();
     lines::for_each(&mut reader, record_bytes, |step| match step {
         Step::Line { bytes, text } => {
             collector.report.bytes += bytes;

@@ -17,8 +17,8 @@ pub const METHODS: [&str; 9] =
 
 /// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line<'a> {
-    Entry(Judged, EntryTexts<'a>),
+pub enum Line<'a, T> {
+    Entry(&'a Judged, T),
     /// An entry that the selection leaves out.
     NotSelected(Logged),
     Directive,
@@ -53,18 +53,45 @@ pub struct Judged {
     pub redirects_form: bool,
 }
 
-/// The texts of an entry after renaming.
+/// The texts of an entry after renaming, which are looked up only where they are needed.
+pub trait EntryTexts {
+    fn client(&self) -> &[u8];
+    fn name(&self) -> Name<'_>;
+}
+
+/// What names a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EntryTexts<'a> {
-    pub client: &'a [u8],
+pub struct Name<'a> {
     /// The method as [`names::method_before`] gives it.
     pub method: &'a [u8],
     pub target: &'a [u8],
     pub host: &'a [u8],
 }
 
+/// The texts of a line that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadTexts<'a> {
+    client: &'a [u8],
+    name: Name<'a>,
+}
+
+impl EntryTexts for ReadTexts<'_> {
+    fn client(&self) -> &[u8] {
+        self.client
+    }
+
+    fn name(&self) -> Name<'_> {
+        self.name
+    }
+}
+
 /// Reads and judges a line, and calls `seen` with what it says.
-pub fn read<T>(format: &mut Format, options: &Options, text: &[u8], seen: impl FnOnce(Line<'_>) -> T) -> T {
+pub fn read<T>(
+    format: &mut Format,
+    options: &Options,
+    text: &[u8],
+    seen: impl FnOnce(Line<'_, ReadTexts<'_>>) -> T,
+) -> T {
     let mut entry = match format.read(text) {
         Ok(Some(entry)) => entry,
         Ok(None) => return seen(Line::Directive),
@@ -95,13 +122,10 @@ pub fn read<T>(format: &mut Format, options: &Options, text: &[u8], seen: impl F
         redirects_form: matches!(entry.status, 302 | 303)
             && matches!(&*entry.method, b"POST" | b"PUT" | b"PATCH" | b"DELETE"),
     };
-    let texts = EntryTexts {
-        client: &entry.client,
-        method: names::method_before(&entry.method),
-        target: &entry.target,
-        host: &entry.host,
-    };
-    seen(Line::Entry(judged, texts))
+    let method = names::method_before(&entry.method);
+    let name = Name { method, target: &entry.target, host: &entry.host };
+    let texts = ReadTexts { client: &entry.client, name };
+    seen(Line::Entry(&judged, texts))
 }
 
 fn assume_size(entry: &mut Entry<'_>, assumed: Option<u64>) -> bool {

@@ -8,6 +8,7 @@ use std::io::{self, BufRead, Cursor, Read};
 use super::compression;
 use super::detect::{self, Detected};
 use super::report::{Compression, DetectedBy, MalformedLine};
+use super::text_blocks::TextReader;
 use super::{Format, ImportError, Options};
 
 /// The byte order mark U+FEFF in UTF-8, which some programs write at the start of a file.
@@ -88,5 +89,11 @@ impl<'l> Opened<'l> {
         let reader = Box::new(Cursor::new(sample).chain(reader));
         let mark_bytes = mark_bytes as u64;
         Ok(Opened { compression, format, format_detected, unreadable, mark_bytes, reader })
+    }
+
+    /// Its lines in blocks that can be parsed apart.
+    pub fn into_blocks(self) -> TextReader<Box<dyn BufRead + Send + 'l>> {
+        let by_fills = self.compression != Compression::Plain;
+        TextReader::new(self.reader, self.format.record_bytes(), by_fills, None)
     }
 }

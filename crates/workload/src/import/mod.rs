@@ -46,6 +46,7 @@ mod squid;
 mod template;
 mod text_blocks;
 mod time;
+mod told_texts;
 mod w3c;
 mod worldcup;
 
@@ -90,8 +91,8 @@ pub struct Options {
     pub keep: Keep,
     /// The size assumed for documents without a logged size; without it they are left out.
     pub assumed_size_bytes: Option<u64>,
-    /// Threads that read and parse ahead of the caller's, each file after the other; 0 to do it on the caller's. The
-    /// result is the same.
+    /// Threads that read, parse and sort beside the caller's, each file after the other; 0 to do it all on the caller's.
+    /// The result is the same.
     pub parsers: usize,
     /// Set to import a log even if no request can be kept, because its report is still useful.
     pub may_be_empty: bool,

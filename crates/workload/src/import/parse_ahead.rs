@@ -1,8 +1,10 @@
-//! Reads and parses a log ahead of its collector, on other threads.
+//! Reads and parses a log on several threads, ahead of its collector.
 //!
 //! Each thread cuts the next block off the log, alone, and then parses it beside the others: its text stays with the
-//! processor that read it. The caller's thread gets the blocks in the log's order, so what it collects does not depend on
-//! the number of threads. A fixed number of blocks circulates: memory does not grow with the log.
+//! processor that read it. The caller's thread collects the blocks in the log's order, so what it collects does not depend
+//! on the number of threads. While none is ready, it parses one itself instead of waiting: on as many processors as
+//! threads, each is busy, and threads seldom wake each other. A fixed number of blocks circulates: memory does not grow
+//! with the log.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
@@ -12,29 +14,39 @@ use std::thread;
 use std::time::Duration;
 
 use super::ImportError;
-use super::parsed_block::{ParsedBlock, Parser, Seen};
 use super::text_blocks::{TextBlock, TextReader};
 
-/// The most threads that parse one log.
+/// The most threads that parse one log beside the caller's.
 pub const PARSERS_MAX: usize = 16;
 /// Blocks in circulation for each thread: one at work, others parsed.
 const BLOCKS_PER_THREAD: usize = 3;
 /// How long the caller waits before it is told that nothing has come, so that it can look for a signal.
 const WAIT: Duration = Duration::from_millis(100);
 
+/// Parses blocks of text, one after the other, on a thread of its own.
+pub trait BlockParser: Send {
+    /// What the lines of a block say.
+    type Block: Default + Send;
+    /// What the collector keeps of its earlier blocks.
+    type Seen: Default;
+
+    /// Replaces what is in `block`.
+    fn parse(&mut self, text: &TextBlock, block: &mut Self::Block);
+}
+
 /// What the caller is given.
-pub enum Parsed<'b> {
-    /// The next block of the log, and what its parser has told before.
-    Block(&'b ParsedBlock, &'b mut Seen),
+pub enum Parsed<'b, P: BlockParser> {
+    /// The next block of the log, and what is kept of those that its parser parsed before.
+    Block(&'b P::Block, &'b mut P::Seen),
     /// Nothing has come for a while.
     Nothing,
 }
 
-/// A block on its way: its place in the log, and that of its parser.
-struct Sent {
+/// A block on its way: its place in the log, and its parser, of which the caller's is 0.
+struct Sent<B> {
     number: u64,
     parser: usize,
-    block: ParsedBlock,
+    block: B,
 }
 
 /// The log, of which one thread at a time cuts off a block.
@@ -44,59 +56,71 @@ struct Reading<R> {
     failure: Option<io::Error>,
 }
 
-/// Calls `visit` with every block of the log in its order, parsed by other threads; returns the error at which reading
-/// ended.
-pub fn for_each(
+impl<R: BufRead> Reading<R> {
+    /// The place of the next block, and its text; `None` at the end.
+    fn cut(&mut self, text: &mut TextBlock) -> Option<u64> {
+        match self.reader.next(text) {
+            Ok(true) => {
+                self.blocks += 1;
+                Some(self.blocks - 1)
+            }
+            Ok(false) => None,
+            Err(failure) => {
+                self.failure = Some(failure);
+                None
+            }
+        }
+    }
+}
+
+/// Calls `visit` with every block of the log in its order, parsed by so many threads and the caller's; returns the error at
+/// which reading ended.
+pub fn for_each<P: BlockParser>(
     reader: TextReader<impl BufRead + Send>,
-    parsers: Vec<Parser>,
-    mut visit: impl FnMut(Parsed<'_>) -> Result<(), ImportError>,
+    threads: usize,
+    parser: impl Fn() -> P,
+    visit: impl FnMut(Parsed<'_, P>) -> Result<(), ImportError>,
 ) -> Result<Option<io::Error>, ImportError> {
-    let mut seen: Vec<Seen> = parsers.iter().map(|_| Seen::default()).collect();
-    let blocks = BLOCKS_PER_THREAD * parsers.len();
+    let threads = threads.min(PARSERS_MAX);
+    let blocks = BLOCKS_PER_THREAD * threads;
     let (give_back, empty) = mpsc::sync_channel(blocks);
     for _ in 0..blocks {
-        give_back.send(ParsedBlock::default()).expect("the channel has room for all blocks");
+        give_back.send(P::Block::default()).expect("the channel has room for all blocks");
     }
     let (send, parsed) = mpsc::sync_channel(blocks);
     let (empty, reading) = (Mutex::new(empty), Mutex::new(Reading { reader, blocks: 0, failure: None }));
     // Each thread ends when the log does, or when the caller takes no more.
     thread::scope(|scope| {
-        for (number, parser) in parsers.into_iter().enumerate() {
-            let (send, empty, reading) = (send.clone(), &empty, &reading);
+        for number in 1..=threads {
+            let (parser, send, empty, reading) = (parser(), send.clone(), &empty, &reading);
             scope.spawn(move || parse_blocks(number, parser, empty, reading, &send));
         }
         drop(send);
-        let visited = in_order(&parsed, &give_back, &mut seen, &mut visit);
-        drop((parsed, give_back));
-        visited
+        let collecting = Collecting {
+            parser: parser(),
+            blocks: (0..BLOCKS_PER_THREAD).map(|_| P::Block::default()).collect(),
+            seen: (0..=threads).map(|_| P::Seen::default()).collect(),
+            parsed,
+            give_back,
+            waiting: BTreeMap::new(),
+        };
+        collecting.in_order(&reading, visit)
     })?;
     Ok(reading.into_inner().unwrap_or_else(PoisonError::into_inner).failure)
 }
 
-fn parse_blocks(
+fn parse_blocks<P: BlockParser>(
     number: usize,
-    mut parser: Parser,
-    empty: &Mutex<Receiver<ParsedBlock>>,
+    mut parser: P,
+    empty: &Mutex<Receiver<P::Block>>,
     reading: &Mutex<Reading<impl BufRead>>,
-    send: &SyncSender<Sent>,
+    send: &SyncSender<Sent<P::Block>>,
 ) {
     let mut text = TextBlock::default();
     loop {
-        // Whoever takes a number has a block for it, so the next number never waits for later ones.
+        // Whoever takes a place has a block for it, so the next place never waits for later ones.
         let Ok(mut block) = locked(empty).recv() else { return };
-        let place = {
-            let mut reading = locked(reading);
-            match reading.reader.next(&mut text) {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(failure) => {
-                    reading.failure = Some(failure);
-                    return;
-                }
-            }
-            reading.blocks += 1;
-            reading.blocks - 1
-        };
+        let Some(place) = locked(reading).cut(&mut text) else { return };
         parser.parse(&text, &mut block);
         if send.send(Sent { number: place, parser: number, block }).is_err() {
             return;
@@ -108,26 +132,57 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Visits all blocks in the order in which they were cut off.
-fn in_order(
-    parsed: &Receiver<Sent>,
-    give_back: &SyncSender<ParsedBlock>,
-    seen: &mut [Seen],
-    visit: &mut impl FnMut(Parsed<'_>) -> Result<(), ImportError>,
-) -> Result<(), ImportError> {
-    let mut waiting = BTreeMap::new();
-    let mut number = 0;
-    loop {
-        match parsed.recv_timeout(WAIT) {
-            Ok(sent) => drop(waiting.insert(sent.number, sent)),
-            Err(RecvTimeoutError::Timeout) => visit(Parsed::Nothing)?,
-            Err(RecvTimeoutError::Disconnected) => return Ok(()),
-        }
-        while let Some(Sent { parser, block, .. }) = waiting.remove(&number) {
-            visit(Parsed::Block(&block, &mut seen[parser]))?;
-            number += 1;
-            // The threads may have ended.
-            let _ = give_back.send(block);
+/// The caller's side.
+struct Collecting<P: BlockParser> {
+    parser: P,
+    /// Empty ones for its own parser.
+    blocks: Vec<P::Block>,
+    /// Of each parser.
+    seen: Vec<P::Seen>,
+    parsed: Receiver<Sent<P::Block>>,
+    give_back: SyncSender<P::Block>,
+    waiting: BTreeMap<u64, Sent<P::Block>>,
+}
+
+impl<P: BlockParser> Collecting<P> {
+    /// Visits all blocks in the order in which they were cut off.
+    fn in_order(
+        mut self,
+        reading: &Mutex<Reading<impl BufRead>>,
+        mut visit: impl FnMut(Parsed<'_, P>) -> Result<(), ImportError>,
+    ) -> Result<(), ImportError> {
+        let mut text = TextBlock::default();
+        let (mut number, mut at_end) = (0, false);
+        loop {
+            while let Ok(sent) = self.parsed.try_recv() {
+                self.waiting.insert(sent.number, sent);
+            }
+            if let Some(Sent { parser, block, .. }) = self.waiting.remove(&number) {
+                visit(Parsed::Block(&block, &mut self.seen[parser]))?;
+                number += 1;
+                if parser == 0 {
+                    self.blocks.push(block);
+                } else {
+                    // The threads may have ended.
+                    let _ = self.give_back.send(block);
+                }
+                continue;
+            }
+            if !at_end && let Some(mut block) = self.blocks.pop() {
+                let place = locked(reading).cut(&mut text);
+                if let Some(number) = place {
+                    self.parser.parse(&text, &mut block);
+                    self.waiting.insert(number, Sent { number, parser: 0, block });
+                } else {
+                    at_end = true;
+                }
+                continue;
+            }
+            match self.parsed.recv_timeout(WAIT) {
+                Ok(sent) => drop(self.waiting.insert(sent.number, sent)),
+                Err(RecvTimeoutError::Timeout) => visit(Parsed::Nothing)?,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use std::io::{self, BufRead, Read};
 use std::ops::Range;
 
 use super::logs::Opened;
+use super::parse_ahead::BlockParser;
 use super::parsed_block::{ParsedBlock, Parser, Piece};
 use super::report::Compression;
 use super::text_blocks::{TextBlock, TextReader};

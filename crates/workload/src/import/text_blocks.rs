@@ -6,8 +6,8 @@ use std::io::{self, BufRead, ErrorKind};
 
 use crate::limits::LINE_BYTES_MAX;
 
-/// The most text of a block.
-pub const BLOCK_BYTES: usize = 256 << 10;
+/// The most text of a block: with what its lines say, it stays in the cache of one core.
+pub const BLOCK_BYTES: usize = 128 << 10;
 
 /// What is kept of a line that is too long: a carriage return to trim, and one byte that shows it is too long.
 const KEPT_BYTES: usize = LINE_BYTES_MAX + 2;

@@ -29,14 +29,16 @@ struct Run<R> {
 }
 
 impl<R: Record> Merge<R> {
-    /// Prepares to merge; all buffers together take about `budget_bytes`.
-    pub fn new(runs: Runs, budget_bytes: usize) -> Self {
+    /// Prepares to merge the runs in storage with those behind them, which are held in memory, sorted, with their tails in
+    /// the order of their records. All buffers together take about `budget_bytes`.
+    pub fn new(runs: Runs, held: Vec<Batch<R>>, budget_bytes: usize) -> Self {
         let Runs { scratch, bounds } = runs;
         let buffer_bytes =
             (budget_bytes / (bounds.len() - 1)).clamp(*BUFFER_BYTES.start(), *BUFFER_BYTES.end());
         let run =
             |bounds: &[u64]| Run { held: Batch::default(), taken: 0, next_at: bounds[0], ends_at: bounds[1] };
-        let runs = bounds.windows(2).map(run).collect();
+        let held = held.into_iter().map(|held| Run { held, taken: 0, next_at: 0, ends_at: 0 });
+        let runs = bounds.windows(2).map(run).chain(held).collect();
         Merge { scratch, runs, buffer_bytes, bytes: Vec::new() }
     }
 
@@ -148,19 +150,26 @@ mod tests {
         #[test]
         fn parts_have_all_records_between_two_keys(
             runs in proptest::collection::vec(proptest::collection::vec(0_u8..6, 0..40), 1..6), buffer_bytes in 1_usize..40,
+            stored in 1_usize..6,
         ) {
-            let mut bytes = Vec::new();
+            let (mut bytes, mut held) = (Vec::new(), Vec::new());
             let mut bounds = vec![0];
             let mut expected = Vec::new();
-            for keys in runs {
+            for (place, keys) in runs.into_iter().enumerate() {
                 let mut run: Vec<(u8, u16)> = keys.into_iter().zip(expected.len() as u16..).collect();
                 run.sort_by_key(|record| record.0);
-                run.iter().for_each(|record| record.encode(&mut bytes));
-                bounds.push(bytes.len() as u64);
-                expected.extend(run);
+                expected.extend_from_slice(&run);
+                if place < stored {
+                    run.iter().for_each(|record| record.encode(&mut bytes));
+                    bounds.push(bytes.len() as u64);
+                } else {
+                    held.push(run);
+                }
             }
             expected.sort_by_key(|record| record.0);
-            let mut merge: Merge<(u8, u16)> = Merge::new(Runs { scratch: Box::new(io::Cursor::new(bytes)), bounds }, 0);
+            let held = held.into_iter().map(|records| Batch { records, tails: Vec::new() }).collect();
+            let runs = Runs { scratch: Box::new(io::Cursor::new(bytes)), bounds };
+            let mut merge: Merge<(u8, u16)> = Merge::new(runs, held, 0);
             merge.buffer_bytes = buffer_bytes;
             let mut sorted: Vec<(u8, u16)> = Vec::new();
             while let Some(mut part) = merge.part().unwrap() {

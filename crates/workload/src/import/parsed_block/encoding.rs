@@ -11,9 +11,11 @@
 //! clients and names stands whether they begin anew. A line is a byte that says what it is and what follows; times are
 //! differences to the previous line.
 
+use std::convert::Infallible;
 use std::io::{self, ErrorKind};
 
-use super::{LENGTHS_BYTES, ParsedBlock, Stored, Told, split};
+use super::packed::{Lines, Stored};
+use super::{LENGTHS_BYTES, ParsedBlock, split};
 use crate::import::class::Class;
 use crate::import::entry::{DURATION_NS_MAX, Malformed, SIZE_BYTES_MAX};
 use crate::import::interner::Texts;
@@ -22,6 +24,7 @@ use crate::import::names::METHOD_BYTES_MAX;
 use crate::import::policy::{Reason, Verdict};
 use crate::import::report::MALFORMED_SHOWN_MAX;
 use crate::import::time::{NS_PER_SECOND, UNIX_SECONDS_MAX};
+use crate::import::told_texts::Told;
 use crate::limits::{HOST_BYTES_MAX, LINE_BYTES_MAX, MAP_BYTES_MAX};
 
 const MAGIC: &[u8; 4] = b"SJB1";
@@ -149,9 +152,10 @@ impl Piece {
         }
         texts(bytes, &block.damaged);
         unsigned(bytes, block.lines.len() as u64);
-        for stored in &block.lines {
+        let Ok(()) = block.lines.try_for_each(|stored| -> Result<(), Infallible> {
             line(bytes, previous, stored);
-        }
+            Ok(())
+        });
     }
 
     /// The bytes; of a read that failed behind the blocks, with its error.
@@ -197,17 +201,19 @@ fn place<T: PartialEq>(table: &[T], value: &T) -> u8 {
     table.iter().position(|each| each == value).expect("the table has all values") as u8
 }
 
-fn line(bytes: &mut Vec<u8>, previous: &mut Previous, stored: &Stored) {
+fn line(bytes: &mut Vec<u8>, previous: &mut Previous, stored: Stored<'_>) {
     match stored {
         Stored::Directive => bytes.push(DIRECTIVE),
-        Stored::Malformed(reason) => bytes.extend_from_slice(&[MALFORMED, place(&MALFORMED_REASONS, reason)]),
+        Stored::Malformed(reason) => {
+            bytes.extend_from_slice(&[MALFORMED, place(&MALFORMED_REASONS, &reason)])
+        }
         Stored::NotSelected(Logged { unix_ns, utc_offset_seconds }) => {
             bytes.push(NOT_SELECTED);
             signed(bytes, unix_ns - previous.unix_ns);
-            signed(bytes, (*utc_offset_seconds).into());
-            previous.unix_ns = *unix_ns;
+            signed(bytes, utc_offset_seconds.into());
+            previous.unix_ns = unix_ns;
         }
-        Stored::Entry { judged, client, name } => entry(bytes, previous, judged, [*client, *name]),
+        Stored::Entry { judged, client, name } => entry(bytes, previous, judged, [client, name]),
     }
 }
 
@@ -297,17 +303,14 @@ impl<'p> Decoder<'p> {
         *bytes = self.unsigned(u64::MAX)?;
         self.clients = self.told(clients, self.clients)?;
         self.names = self.told(names, self.names)?;
-        if names
-            .texts
-            .iter()
-            .any(|name| split(name).is_none_or(|[method, ..]| method.len() > METHOD_BYTES_MAX))
+        if names.texts.iter().any(|name| split(name).is_none_or(|name| name.method.len() > METHOD_BYTES_MAX))
         {
             return Err(damaged("a name has no such parts"));
         }
         self.texts(shown, MALFORMED_SHOWN_MAX)?;
         lines.clear();
         for _ in 0..self.unsigned(u64::MAX)? {
-            lines.push(self.line()?);
+            self.line(lines)?;
         }
         Ok(())
     }
@@ -334,23 +337,29 @@ impl<'p> Decoder<'p> {
         Ok(())
     }
 
-    fn line(&mut self) -> io::Result<Stored> {
-        match self.byte()? {
-            DIRECTIVE => Ok(Stored::Directive),
+    fn line(&mut self, lines: &mut Lines) -> io::Result<()> {
+        lines.push(match self.byte()? {
+            DIRECTIVE => Stored::Directive,
             MALFORMED => {
                 let reason = MALFORMED_REASONS.get(usize::from(self.byte()?));
-                reason.map(|reason| Stored::Malformed(*reason)).ok_or_else(|| damaged("no such reason"))
+                Stored::Malformed(*reason.ok_or_else(|| damaged("no such reason"))?)
             }
             NOT_SELECTED => {
                 let unix_ns = self.time(1)?;
-                Ok(Stored::NotSelected(Logged { unix_ns, utc_offset_seconds: self.offset()? }))
+                Stored::NotSelected(Logged { unix_ns, utc_offset_seconds: self.offset()? })
             }
-            flags if flags & IS_ENTRY != 0 => self.entry(flags),
-            _ => Err(damaged("no such line")),
-        }
+            flags if flags & IS_ENTRY != 0 => {
+                let judged = &self.entry(flags)?;
+                let client = self.number(self.clients)?;
+                lines.push(Stored::Entry { judged, client, name: self.number(self.names)? });
+                return Ok(());
+            }
+            _ => return Err(damaged("no such line")),
+        });
+        Ok(())
     }
 
-    fn entry(&mut self, flags: u8) -> io::Result<Stored> {
+    fn entry(&mut self, flags: u8) -> io::Result<Judged> {
         let has = |flag| flags & flag != 0;
         let kinds = self.byte()?;
         let class = CLASSES[usize::from(kinds & ((1 << VERDICT_SHIFT) - 1))];
@@ -367,7 +376,7 @@ impl<'p> Decoder<'p> {
             return Err(damaged("a time without a resolution"));
         }
         let kind = self.unsigned(METHODS.len() as u64 * STATUSES + STATUSES - 1)?;
-        let judged = Judged {
+        Ok(Judged {
             logged: Logged { unix_ns: unix_ns + before_ns, utc_offset_seconds },
             unix_ns,
             resolution_ns,
@@ -380,9 +389,7 @@ impl<'p> Decoder<'p> {
             class,
             verdict,
             redirects_form: has(REDIRECTS_FORM),
-        };
-        let client = self.number(self.clients)?;
-        Ok(Stored::Entry { judged, client, name: self.number(self.names)? })
+        })
     }
 
     /// The number of one of so many texts.
@@ -458,6 +465,8 @@ fn damaged(what: &str) -> io::Error {
 mod tests {
     use super::*;
     use crate::import::format::Format;
+    use crate::import::judged::{self, EntryTexts, Line};
+    use crate::import::parse_ahead::BlockParser;
     use crate::import::parsed_block::{NameNumbers, Parser, Seen};
     use crate::import::text_blocks::{TextBlock, TextReader};
     use crate::import::{Keep, Options, Selection, selection};
@@ -539,14 +548,23 @@ mod tests {
         );
     }
 
+    fn said(line: &Line<'_, impl EntryTexts>) -> String {
+        match line {
+            Line::Entry(judged, texts) => format!("{judged:?} {:?} {:?}", texts.client(), texts.name()),
+            Line::NotSelected(logged) => format!("{logged:?}"),
+            Line::Directive => "directive".into(),
+            Line::Malformed(reason, text) => format!("{reason:?} {text:?}"),
+        }
+    }
+
     #[test]
     fn replayed_lines_are_those_of_the_log() {
         let blocks = blocks("common", options(), LOG);
         let (mut seen, mut replayed) = (Seen::default(), Vec::new());
         for block in decoded(&piece(&blocks, None)).unwrap().0 {
             let visited = seen.replay(&block, |line, client, name| {
-                replayed.push(format!("{line:?} {client:?} {:?}", name.name));
-                if let crate::import::judged::Line::Entry(..) = line {
+                replayed.push(format!("{} {client:?} {:?}", said(&line), name.name));
+                if let Line::Entry(..) = line {
                     (*client, *name) = (Some(7), NameNumbers { name: Some(8), path: None });
                 }
                 Ok(())
@@ -555,8 +573,9 @@ mod tests {
         }
         let mut format = Format::new("common", &[]).unwrap();
         for (line, replayed) in LOG.lines().zip(&replayed) {
-            crate::import::judged::read(&mut format, &options(), line.as_bytes(), |line| {
-                assert!(replayed.starts_with(&format!("{line:?} ")), "{replayed} is not {line:?}");
+            judged::read(&mut format, &options(), line.as_bytes(), |line| {
+                let line = said(&line);
+                assert!(replayed.starts_with(&format!("{line} ")), "{replayed} is not {line}");
             });
         }
         assert!(replayed[2].ends_with("Some(7) None"), "the client was told before: {}", replayed[2]);
