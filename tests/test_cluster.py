@@ -21,6 +21,8 @@ import pytest
 
 from conftest import run
 from films import make_film
+from login_scenario import login_scenario
+from shop_server import shop
 from sojourn import __version__, _native, queueing, systems
 from sojourn.assessment.measurement import Bench, observed
 from sojourn.caching import requests as requests_of_caches
@@ -33,7 +35,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.loading import folder
 from sojourn.loading.fleet import Fleet
 from sojourn.loading.record import RequestsRecord
-from sojourn.loading.run import run_replay
+from sojourn.loading.run import run_load, run_replay
 from sojourn.machine.cores import Cores
 from sojourn.planning import replications
 from sojourn.systems import Launch
@@ -151,6 +153,32 @@ def test_load_is_generated_by_workers_as_one(cluster: DaskCluster, tmp_path: Pat
     for machine in machines:
         # The workers are on this machine: its clock is not apart from itself by more than the stated error.
         assert abs(machine.clock_offset_seconds) <= machine.round_trip_seconds / 2 + 1e-3
+
+
+def test_users_who_are_logged_in_are_shared_by_the_workers_and_come_back(cluster: DaskCluster, tmp_path: Path) -> None:
+    (tmp_path / "users.csv").write_text("name,password\n" + "".join(f"u{n},pw u{n}\n" for n in range(5)))
+    (tmp_path / "shop.toml").write_text(
+        login_scenario("Hello u") + '[[request]]\nname = "home"\nurl = "/home"\ncheck.contains = "Hello ${name}"\n'
+    )
+    kept = tmp_path / "users.json"
+    with shop() as server:
+        words = [server.url, "--scenario", str(tmp_path / "shop.toml"), "--users-file", str(kept), "--warm-up", "0s"]
+        with pytest.raises(CouldNotRun, match="has no users who are logged in"):
+            Fleet(cluster).run([*words, "--clients", "2", "--duration", "1s"])
+        run_load([*words, "--clients", "5", "--sessions", "5", "--duration", "5s"])
+        before = {user["number"]: user["iterations"] for user in json.loads(kept.read_text())}
+        logins = server.logins.copy()
+        result = Fleet(cluster, weights=[3, 2]).run([*words, "--clients", "5", "--duration", "1s"])
+        assert server.logins == logins
+        with pytest.raises(CouldNotRun, match="5 users who are logged in cannot be shared by 2 machines"):
+            Fleet(cluster, weights=[99, 1]).run([*words, "--rate", "5", "--duration", "1s"])
+    assert result.complete
+    assert result.of_requests.errors == 0
+    assert result.requests > 20
+    after = {user["number"]: user["iterations"] for user in json.loads(kept.read_text())}
+    assert after.keys() == before.keys() == set(range(5))
+    assert all(after[number] > before[number] for number in before)
+    assert kept.stat().st_mode & 0o777 == 0o600
 
 
 def test_the_sessions_of_a_log_are_each_replayed_once(cluster: DaskCluster, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ from load_runs import simulated_run
 from sojourn import _native
 from sojourn.engine.progress import StreamsAdvance, together
 from sojourn.failure import CouldNotRun
-from sojourn.loading.fleet import OF_THIS_MACHINE, apportioned, files_of, machines_of, shares
+from sojourn.loading.fleet import OF_THIS_MACHINE, apportioned, machines_of, shares
+from sojourn.loading.load_files import LoggedIn, files_of, with_files_beside
 from sojourn.loading.merging import Part, merge
 from sojourn.loading.run import option, without_options
 
@@ -63,6 +65,54 @@ def test_files_to_read_are_sent_and_no_others(tmp_path: Path) -> None:
     trace, mix, out = (str(tmp_path / name) for name in ("site.trace", "mix", "out.hlog"))
     assert files_of(["replay", trace, "http://x/", "--histograms", out]) == {1: Path(trace)}
     assert files_of(["load", "http://x/", "--mix", mix, "--body", "/there/only"]) == {3: Path(mix)}
+
+
+def test_files_of_a_scenario_go_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    for name in ("users.csv", "items", "photo"):
+        (tmp_path / name).write_text(name)
+    scenario = tmp_path / "shop.toml"
+    scenario.write_text(
+        """
+        users.file = "users.csv"
+        [[login]]
+        url = "/login"
+        body_file = "photo"
+        [[flow]]
+        weight = 2
+        [[flow.request]]
+        url = "/x"
+        targets = "items"
+        multipart = [{ name = "a", file = "photo" }, { name = "b", value = "v" }]
+        [[flow.request]]
+        url = "/y"
+        body_file = "/there/only"
+        """
+    )
+    options, beside = with_files_beside(["http://x/", f"--scenario={scenario}", "--rate", "5"], tmp_path / "made")
+    assert {path.name for path in beside.values()} == {"users.csv", "items", "photo"}
+    sent = json.loads(Path(str(option(options, "--scenario"))).read_text())
+    first, second = sent["flow"][0]["request"]
+    named = [sent["users"]["file"], sent["login"][0]["body_file"], first["targets"], first["multipart"][0]["file"]]
+    assert [beside[name].name for name in named] == ["users.csv", "photo", "items", "photo"]
+    assert (second["body_file"], sent["flow"][0]["weight"]) == ("/there/only", 2)
+    # The engine says what is wrong with what is no scenario, and one that names no file goes as it is.
+    for text in ("nonsense", '[[request]]\nurl = "/"\n', '{"log": {"entries": []}}'):
+        scenario.write_text(text)
+        whole = ["http://x/", "--scenario", str(scenario)]
+        assert with_files_beside(whole, tmp_path) == (whole, {})
+
+
+def test_users_of_a_lost_machine_stay_as_they_went_there(tmp_path: Path) -> None:
+    path = tmp_path / "users.json"
+    path.write_text(json.dumps([{"number": number, "iterations": 1} for number in range(4)]))
+    users = LoggedIn.of(["http://x/", "--users-file", str(path)])
+    assert users is not None
+    parts = users.parts([1, 3], tmp_path)
+    users.keep(parts, [None, json.dumps([{"number": number, "iterations": 9} for number in (3, 2, 1)])])
+    kept = [(user["number"], user["iterations"]) for user in json.loads(path.read_text())]
+    assert kept == [(0, 1), (1, 9), (2, 9), (3, 9)]
+    assert all(each.stat().st_mode & 0o777 == 0o600 for each in (path, *parts))
 
 
 def test_merging_equals_one_machine_that_saw_everything() -> None:

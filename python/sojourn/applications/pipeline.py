@@ -87,11 +87,6 @@ class _Assessment:
         self.is_measured = self.is_concluded = False
         stages.begin("log" if request.scenario is None else "scenario")
         self.load = load_definition.of_request(request, folder.path)
-        if fleet is not None and self.load.users.log_in:
-            raise CouldNotRun(
-                "users who log in before the load do it on this machine, and no other has what they then have",
-                "leave out --cluster, or let each iteration have a user of its own who logs in (docs/scenarios.md)",
-            )
         self.covered = self.load.covered
         self.objectives = [Objective.parse(text, self.covered.endpoints) for text in request.objectives]
         self.planned = [parse(text, self.covered.endpoints, request.tiers) for text in request.planned]

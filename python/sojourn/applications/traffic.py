@@ -213,7 +213,7 @@ class Traffic:
         Raises:
             CouldNotRun: the login fails.
         """
-        return self.users.logged_in(self.url) if self.users.log_in else None
+        return self.users.logged_in(self._url_of_users) if self.users.log_in else None
 
     def try_out(self) -> TriedOnce:
         """Makes every request once, one after another, and of a list the most frequent targets.
@@ -380,9 +380,14 @@ class Traffic:
         host = urlsplit(self.url).hostname or ""
         return fleet.url(self.url) if is_loopback(host) else self.url
 
+    @property
+    def _url_of_users(self) -> str:
+        """The target as its users know it from their cookies, which are those of a host."""
+        return self.url if self.fleet is None or not self.users.log_in else self._url_for(self.fleet)
+
     def _engine(self, tables: Mapping[str, object]) -> list[str]:
         """The engine of this machine with a scenario, but for who makes it."""
-        words = [str(engine.path()), "load", *self._load(self.url, tables)]
+        words = [str(engine.path()), "load", *self._load(self._url_of_users, tables)]
         return [*words, "--embed", "--each-request", "--format", "json", "--start-on-stdin"]
 
     def _load(self, url: str, tables: Mapping[str, object]) -> list[str]:

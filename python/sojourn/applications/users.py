@@ -75,7 +75,11 @@ class Users:
     def tables(self) -> dict[str, JsonValue]:
         """All of a scenario but its flows."""
         scenario = self.scenario
-        users = {**scenario.users, "tabs": True} if self.log_in else dict(scenario.users)
+        users = dict(scenario.users)
+        if self.log_in:
+            # They are all there are, however many come before any comes again.
+            users.pop("count", None)
+            users["tabs"] = True
         # Of a user of each iteration's own, the login is a part of the flows, to have its figures.
         login = [] if scenario.is_user_new else list[JsonValue](scenario.login)
         return {"users": users, "values": scenario.values, "defaults": scenario.defaults, "login": login}

@@ -12,9 +12,10 @@ from __future__ import annotations
 import ipaddress
 import itertools
 import socket
+import tempfile
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ from sojourn.engine.progress import ProgressLine, parse, together
 from sojourn.failure import CouldNotRun
 from sojourn.loading import record as records
 from sojourn.loading import worker_engine
+from sojourn.loading.load_files import USERS_FILE, LoggedIn, files_of, with_files_beside
 from sojourn.loading.merging import Part, merge
 from sojourn.loading.record import StreamsRecord
 from sojourn.loading.result import LoadResult
@@ -49,8 +51,6 @@ MACHINES_MAX = 256
 FILE_BYTES_MAX = 4 << 30
 """The largest file that is sent to the machines."""
 PIECE_BYTES = 4 << 20
-INPUT_FILES = ("--mix", "--session-log", "--walk", "--scenario", "--body", "--cacert", "--media")
-"""The engine's options that name a file to read."""
 OF_THIS_MACHINE = ("--core", "--observe-core", "--observe-pid")
 """The engine's options that name a core or a process of this machine."""
 OBSERVER_SHARE = 0.02
@@ -100,9 +100,16 @@ class Fleet:
     def run(self, options: Sequence[str], progress: engine.Progress | None = None) -> LoadResult:
         """Runs the load on all machines at once.
 
+        Users of `--users-file` are shared by the machines, and are in the file as they are afterwards.
+
         Raises:
             CouldNotRun: a machine does not become ready; none has started then.
         """
+        with tempfile.TemporaryDirectory(prefix="sojourn-fleet-") as folder:
+            return self._run(options, Path(folder), progress)
+
+    def _run(self, given: Sequence[str], folder: Path, progress: engine.Progress | None) -> LoadResult:
+        options, beside = with_files_beside(given, folder)
         loaders: list[Loader | ThisMachine] = [*self.cluster.loaders()]
         clients = option(options, "--clients") or ("1" if plays_streams(options) else "")
         if self.leaves_out and clients.isdecimal():
@@ -113,9 +120,13 @@ class Fleet:
             machines.append(Machine(ThisMachine.name, OBSERVER_SHARE))
             loaders.append(ThisMachine())
         shared = shares(recorded(self.tool, options), machines)
+        logged_in, users = LoggedIn.of(options), list[Path]()
+        if logged_in is not None:
+            users = logged_in.parts(_users_of(machines, len(logged_in.users)), folder)
+            shared = [with_option(part, USERS_FILE, str(path)) for part, path in zip(shared, users, strict=True)]
         told = None if progress is None else _Together(progress)
         runs = [
-            _MachineRun(machine, loader, [self.tool, *_own(part, loader)], cores_of(options), told)
+            _MachineRun(machine, loader, [self.tool, *_own(part, loader)], cores_of(options), told, beside)
             for machine, loader, part in zip(machines, loaders, shared, strict=True)
         ]
         try:
@@ -143,6 +154,8 @@ class Fleet:
                         for run in runs:
                             run.kill()
             merged = merge([run.part() for run in runs], reached_by_all="--stop-when-failing" in options)
+            if logged_in is not None:
+                logged_in.keep(users, [run.users for run in runs])
             return merged if merged.is_streams else with_confidence(merged)
         finally:
             for run in runs:
@@ -196,6 +209,16 @@ def shares(options: Sequence[str], machines: Sequence[Machine]) -> list[list[str
     return [with_option(part, "--seed", str(seed + index)) for index, part in enumerate(parts)]
 
 
+def _users_of(machines: Sequence[Machine], count: int) -> list[int]:
+    """How many of the users each machine has."""
+    counts = apportioned(count, [machine.share for machine in machines])
+    if 0 in counts:
+        raise CouldNotRun(
+            f"{count} users who are logged in cannot be shared by {len(machines)} machines", "let more users log in"
+        )
+    return counts
+
+
 def _own(options: Sequence[str], loader: Loader | ThisMachine) -> list[str]:
     """The options without those for this machine, where another one runs them."""
     return [*options] if isinstance(loader, ThisMachine) else without_options(options, OF_THIS_MACHINE)
@@ -217,17 +240,6 @@ def apportioned(total: int, fractions: Sequence[float]) -> list[int]:
     for index in order[: total - sum(counts)]:
         counts[index] += 1
     return counts
-
-
-def files_of(words: Sequence[str]) -> dict[int, Path]:
-    """The files of this machine that the engine's words name, by place: the trace of a replay, and inputs of options.
-
-    A file that is not here is left to the machines, which may have it.
-    """
-    places = [place + 1 for place, word in enumerate(words[:-1]) if word in INPUT_FILES]
-    if words[0] == "replay":
-        places.append(1)
-    return {place: Path(words[place]) for place in places if Path(words[place]).is_file()}
 
 
 class _Together:
@@ -288,6 +300,10 @@ class _MachineRun:
     words: Sequence[str]
     quiet_cores: frozenset[int]
     progress: _Together | None
+    beside: Mapping[str, Path]
+    """Files that go beside those that the words name."""
+    users: str | None = None
+    """The users who came back, as a users file has them."""
     clock_offset_seconds: float = 0.0
     round_trip_seconds: float = 0.0
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -298,7 +314,7 @@ class _MachineRun:
 
     def send_files(self) -> None:
         """Copies the files that the options name to the machine."""
-        for place, path in files_of(self.words).items():
+        for place, path in [*files_of(self.words).items(), *self.beside.items()]:
             if path.stat().st_size > FILE_BYTES_MAX:
                 raise CouldNotRun(
                     f"{path} is larger than {FILE_BYTES_MAX:,} bytes", "copy it to the same new path on every machine"
@@ -367,6 +383,7 @@ class _MachineRun:
             try:
                 ended: worker_engine.Ended = self.loader.result()
                 printed = records.parse(ended.output)
+                self.users = ended.users
                 result = LoadResult.of(printed)
                 rates = (printed.stream_bits_per_second or []) if isinstance(printed, StreamsRecord) else []
             except (WorkerLost, ValidationError, CouldNotRun):

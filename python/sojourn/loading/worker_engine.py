@@ -22,6 +22,8 @@ from typing import IO
 
 from sojourn import engine
 from sojourn.failure import CouldNotRun
+from sojourn.loading.load_files import USERS_FILE
+from sojourn.loading.run import option
 
 UNHEARD_SECONDS_MAX = 30.0
 """An engine whose controller has asked nothing for so long is told to stop: the controller is gone."""
@@ -40,6 +42,8 @@ class Ended:
     talk: str
     """Its last lines on standard error, without progress."""
     code: int
+    users: str | None = None
+    """The users of `--users-file` as it left them."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +89,8 @@ _generators: dict[str, _Generator] = {}
 """By the name of their run; a worker generates one load at a time, because it has one unit of the resource."""
 
 
-def receive(name: str, file: int, piece: bytes) -> None:
-    """Appends to a file that the options of a run name; before its task begins."""
+def receive(name: str, file: int | str, piece: bytes) -> None:
+    """Appends to a file that the options of a run name, or to one beside it; before its task begins."""
     folder = _folder(name)
     folder.mkdir(mode=0o700, exist_ok=True)
     with (folder / str(file)).open("ab") as stream:
@@ -128,7 +132,9 @@ def generate(name: str, options: Sequence[str], files: Sequence[int], quiet_core
             watch.start()
             process.wait()
             listener.join()
-        return Ended((folder / RESULT).read_text(), "; ".join(generator.talk), process.returncode)
+        users = option(words, USERS_FILE)
+        kept = None if users is None else Path(users).read_text()
+        return Ended((folder / RESULT).read_text(), "; ".join(generator.talk), process.returncode, kept)
     except OSError as error:
         raise CouldNotRun(f"the engine does not start: {error}", "is the same version of sojourn installed?") from error
     finally:
