@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import os
 import shutil
 import signal
@@ -79,6 +80,13 @@ def test_values_and_failures_come_back_whatever_their_order(cluster: DaskCluster
         found[1].result()
     assert failure.value.hint == "give another"
     assert in_order(cluster.each(_half_or_fail, ((number,) for number in range(40)))) == [n / 2 for n in range(40)]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_dask_prints_nothing_of_what_the_command_says() -> None:
+    loggers = [name for name in logging.root.manager.loggerDict if name.startswith(("distributed", "tornado"))]
+    assert "distributed.client" in loggers
+    assert [name for name in loggers if logging.getLogger(name).isEnabledFor(logging.ERROR)] == []
 
 
 def test_who_stops_asking_stops_the_tasks(cluster: DaskCluster) -> None:

@@ -75,10 +75,12 @@ def opened(target: Target, told: Callable[[str], object] = lambda text: None) ->
     # What is lost is said by the command, once.
     for name in (
         "distributed",
+        "distributed.client",
         "distributed.worker",
         "distributed.nanny",
         "distributed.scheduler",
         "tornado",
+        "tornado.application",
         "asyncio",
     ):
         logging.getLogger(name).setLevel(logging.CRITICAL)
