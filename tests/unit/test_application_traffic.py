@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -15,6 +16,7 @@ from sojourn.applications.scenario import Scenario
 from sojourn.applications.traffic import Traffic
 from sojourn.applications.users import Users
 from sojourn.failure import CouldNotRun
+from sojourn.loading.fleet import Fleet
 from sojourn.workload.log import LogOptions
 
 ROWS = (
@@ -125,6 +127,27 @@ def test_a_new_user_of_each_iteration_logs_in_within_the_load() -> None:
         assert users.tables()["users"] == {"tabs": True}
     with pytest.raises(CouldNotRun, match="a login alone"):
         of_scenario(Scenario.model_validate({"login": [login]}))
+
+
+class _Elsewhere:
+    """Machines that reach this one by another address."""
+
+    def url(self, here: str) -> str:
+        return here.replace("127.0.0.1", "127.0.0.2")
+
+
+def test_users_log_in_where_the_machines_find_the_target(tmp_path: Path) -> None:
+    login = {"name": "login", "method": "POST", "url": "/login"}
+    scenario = Scenario.model_validate(
+        {"users": {"count": 9}, "login": [login], "request": [{"name": "home", "method": "GET", "url": "/"}]}
+    )
+    with Users(scenario, 2) as users:
+        assert users.tables()["users"] == {"tabs": True}
+        fleet = cast(Fleet, _Elsewhere())
+        traffic = Traffic("http://127.0.0.1:1", [], users, tmp_path, None, 1, fleet=fleet)
+        with pytest.raises(CouldNotRun, match="the login fails") as refused:
+            traffic.logged_in()
+    assert str(refused.value.hint).startswith("users and machines reach the target at http://127.0.0.2:1: ")
 
 
 def test_a_log_s_sessions_keep_their_order_and_pauses_and_leave_out_what_may_not_be_made(tmp_path: Path) -> None:

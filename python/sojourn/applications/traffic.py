@@ -213,7 +213,17 @@ class Traffic:
         Raises:
             CouldNotRun: the login fails.
         """
-        return self.users.logged_in(self._url_of_users) if self.users.log_in else None
+        if not self.users.log_in:
+            return None
+        url = self._url_of_users
+        try:
+            return self.users.logged_in(url)
+        except CouldNotRun as failure:
+            if url == self.url:
+                raise
+            raise CouldNotRun(
+                failure.what, f"users and machines reach the target at {url}: {failure.hint or 'does it listen there?'}"
+            ) from failure
 
     def try_out(self) -> TriedOnce:
         """Makes every request once, one after another, and of a list the most frequent targets.
