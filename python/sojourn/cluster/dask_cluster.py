@@ -76,6 +76,7 @@ def opened(target: Target, told: Callable[[str], object] = lambda text: None) ->
     for name in (
         "distributed",
         "distributed.client",
+        "distributed.gc",
         "distributed.worker",
         "distributed.nanny",
         "distributed.scheduler",

@@ -90,9 +90,9 @@ impl Lines {
     #[inline]
     fn packed(&mut self, judged: &Judged, client: u32, name: u32) -> Packed {
         let Judged { logged, unix_ns, resolution_ns, duration_ns, upstream_ns, size_bytes, .. } = *judged;
-        let mut flags = HAS_SIZE * u8::from(size_bytes.is_some())
-            | ASSUMED_SIZE * u8::from(judged.size_is_assumed)
-            | REDIRECTS_FORM * u8::from(judged.redirects_form);
+        let mut flags = (HAS_SIZE * u8::from(size_bytes.is_some()))
+            | (ASSUMED_SIZE * u8::from(judged.size_is_assumed))
+            | (REDIRECTS_FORM * u8::from(judged.redirects_form));
         let clock = Clock { resolution_ns, utc_offset_seconds: logged.utc_offset_seconds };
         if self.clocks.last() != Some(&clock) {
             self.clocks.push(clock);
