@@ -61,8 +61,9 @@ fn memory_goes_back_after_a_burst() {
     for architecture in ["amped", "uring"] {
         let root = tempfile::tempdir().unwrap();
         // An application gets a chunked body when all of it has come, and these never do.
+        let room = "upstream-gathered-total = \"256MiB\"\n";
         let route = "[[route]]\npath = \"/app/\"\nupstream = \"fcgi://127.0.0.1:9\"\n";
-        let server = configured(architecture, root.path(), route);
+        let server = configured(architecture, root.path(), &format!("{room}{route}"));
         server.get("/none");
         let before = server.memory_bytes();
         let mut greedy: Vec<Client> = (0..CLIENTS).map(|_| server.connect()).collect();
