@@ -49,6 +49,7 @@ ADDED_LATER = {
     ("StreamRecord", "started_unix_seconds"): "None",
     ("Generator", "send_lag_limit_seconds"): "None",
     ("Generator", "timer_slack_seconds"): "None",
+    ("Generator", "real_time"): "False",
     ("LoadRecord", "interrupted"): "False",
     # Results that Python prints omit it.
     ("Timeline", "interval_seconds"): "None",

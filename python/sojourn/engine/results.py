@@ -260,7 +260,7 @@ class Generator(Record):
     """Lateness above which the generator counts as the limit."""
     timer_slack_seconds: float | None = None
     """The longest delay of sends and responses by batching at high rates."""
-    real_time: bool
+    real_time: bool = False
     """True if it ran before all programs without real-time priority."""
     iterations_per_second: float | None = None
     """Iterations of the event loop per second."""
