@@ -127,7 +127,7 @@ def _model(summary: ApplicationSummary, found: Fitted, shares: Mapping[str, floa
         places=[f"{each.count} {each.what} of {each.tier}" for each in network.places],
         processes=dict(network.processes),
         waits_seconds=dict(network.waits),
-        system_file=system_file.for_solvers(network, {name: share for name, share in shares.items()}),
+        system_file=system_file.for_solvers(network, shares),
         limits_requests_per_second=network.limits(shares),
         held_out=held_out,
         errors=dict(errors),
