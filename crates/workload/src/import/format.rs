@@ -44,7 +44,7 @@ enum Reader {
     W3c(Columns),
     Json(Names),
     Haproxy,
-    WorldCup,
+    WorldCup(worldcup::Texts),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -118,12 +118,12 @@ impl Format {
     }
 
     pub(super) fn world_cup() -> Self {
-        Format::of(worldcup::NAME, Reader::WorldCup)
+        Format::of(worldcup::NAME, Reader::WorldCup(worldcup::Texts::default()))
     }
 
     /// The length of a record; `None` if entries are lines.
     pub(super) fn record_bytes(&self) -> Option<usize> {
-        matches!(self.reader, Reader::WorldCup).then_some(worldcup::RECORD_BYTES)
+        matches!(self.reader, Reader::WorldCup(_)).then_some(worldcup::RECORD_BYTES)
     }
 
     /// Whether each line is read without regard to those before it.
@@ -164,18 +164,18 @@ impl Format {
         match &self.reader {
             Reader::Clf => true,
             Reader::Template { escapes, .. } => *escapes,
-            Reader::W3c(_) | Reader::Json(_) | Reader::Haproxy | Reader::WorldCup => false,
+            Reader::W3c(_) | Reader::Json(_) | Reader::Haproxy | Reader::WorldCup(_) => false,
         }
     }
 
-    /// Parses a line; `None` for a directive, which describes the log and not a request.
-    pub fn read<'a>(&mut self, line: &'a [u8]) -> Result<Option<Entry<'a>>, Malformed> {
-        if let Reader::Clf = self.reader {
-            return clf::parse(line).map(Some);
-        }
-        if let Reader::WorldCup = self.reader {
-            return worldcup::parse(line).map(Some);
-        }
+    /// Parses a line; `None` for a directive, which describes the log and not a request. What a record says only by numbers is
+    /// spelled in the format.
+    pub fn read<'a>(&'a mut self, line: &'a [u8]) -> Result<Option<Entry<'a>>, Malformed> {
+        let reader = match &mut self.reader {
+            Reader::Clf => return clf::parse(line).map(Some),
+            Reader::WorldCup(texts) => return worldcup::parse(line, texts).map(Some),
+            other => other,
+        };
         if line.len() > LINE_BYTES_MAX {
             return Err(Malformed::TooLong);
         }
@@ -183,8 +183,8 @@ impl Format {
             return Err(Malformed::Empty);
         }
         let mut draft = Draft::default();
-        let stamp = match &mut self.reader {
-            Reader::Clf | Reader::WorldCup => unreachable!("answered above"),
+        let stamp = match reader {
+            Reader::Clf | Reader::WorldCup(_) => unreachable!("answered above"),
             Reader::Template { template, stamp, .. } => {
                 template.fill(&mut draft, line)?;
                 *stamp

@@ -92,6 +92,7 @@ pub fn read<T>(
     text: &[u8],
     seen: impl FnOnce(Line<'_, ReadTexts<'_>>) -> T,
 ) -> T {
+    let escapes = format.escapes();
     let mut entry = match format.read(text) {
         Ok(Some(entry)) => entry,
         Ok(None) => return seen(Line::Directive),
@@ -102,7 +103,7 @@ pub fn read<T>(
         return seen(Line::NotSelected(logged));
     }
     options.selection.rename(&mut entry);
-    if let Some(target) = names::spelled_alike(&entry.target, format.escapes()) {
+    if let Some(target) = names::spelled_alike(&entry.target, escapes) {
         entry.target = Cow::Owned(target);
     }
     let size_is_assumed = assume_size(&mut entry, options.assumed_size_bytes);

@@ -130,13 +130,14 @@ impl LineReader {
     }
 
     fn request(&mut self, text: &[u8], totals: &mut Totals) -> Result<Option<Sums>, Malformed> {
+        let escapes = self.format.escapes();
         let Some(mut entry) = self.format.read(text)? else { return Ok(None) };
         let selection = &self.options.selection;
         if !selection.selects(&entry) || entry.target.is_empty() {
             return Ok(None);
         }
         selection.rename(&mut entry);
-        if let Some(target) = names::spelled_alike(&entry.target, self.format.escapes()) {
+        if let Some(target) = names::spelled_alike(&entry.target, escapes) {
             entry.target = Cow::Owned(target);
         }
         totals.request(entry.logged_unix_ns);

@@ -77,7 +77,18 @@ pub fn is_sample(sample: &[u8]) -> bool {
         })
 }
 
-pub fn parse(record: &[u8]) -> Result<Entry<'_>, Malformed> {
+/// The longest texts of an entry: `4294967295` and `/formatted/4294967295`; a dynamic one has `?` but a shorter type.
+const CLIENT_BYTES: usize = 10;
+const TARGET_BYTES: usize = 21;
+
+/// Room for the texts of an entry, which are not in its record.
+#[derive(Clone, Debug, Default)]
+pub struct Texts {
+    client: [u8; CLIENT_BYTES],
+    target: [u8; TARGET_BYTES],
+}
+
+pub fn parse<'t>(record: &[u8], texts: &'t mut Texts) -> Result<Entry<'t>, Malformed> {
     if record.len() != RECORD_BYTES {
         return Err(Malformed::NotARecord);
     }
@@ -86,18 +97,18 @@ pub fn parse(record: &[u8]) -> Result<Entry<'_>, Malformed> {
     let kind = TYPES.get(usize::from(record[18])).ok_or(Malformed::NotARecord)?;
     let unix_ns = i64::from(number(record, 0)) * NS_PER_SECOND;
     let size_bytes = Some(number(record, 12)).filter(|size| *size != u32::MAX).unwrap_or(0);
-    let mut target = Vec::with_capacity(kind.len() + 13);
-    target.push(b'/');
-    target.extend_from_slice(kind.as_bytes());
-    target.push(b'/');
-    decimal(&mut target, number(record, 8));
+    let mut client = FromEnd::new(&mut texts.client);
+    client.decimal(number(record, 4));
+    let mut target = FromEnd::new(&mut texts.target);
     if record[18] == DYNAMIC {
-        target.push(b'?');
+        target.text(b"?");
     }
-    let mut client = Vec::with_capacity(10);
-    decimal(&mut client, number(record, 4));
+    target.decimal(number(record, 8));
+    target.text(b"/");
+    target.text(kind.as_bytes());
+    target.text(b"/");
     Ok(Entry {
-        client: Cow::Owned(client),
+        client: Cow::Borrowed(client.written()),
         unix_ns,
         logged_unix_ns: unix_ns,
         resolution_ns: NS_PER_SECOND,
@@ -106,7 +117,7 @@ pub fn parse(record: &[u8]) -> Result<Entry<'_>, Malformed> {
         upstream_ns: None,
         host: Cow::Borrowed(b""),
         method: Cow::Borrowed(method),
-        target: Cow::Owned(target),
+        target: Cow::Borrowed(target.written()),
         status,
         size_bytes: Some(size_bytes.into()),
     })
@@ -116,18 +127,36 @@ fn number(record: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]])
 }
 
-fn decimal(text: &mut Vec<u8>, mut number: u32) {
-    let mut digits = [0; 10];
-    let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
+/// A text that is written from its end.
+struct FromEnd<'b> {
+    buffer: &'b mut [u8],
+    start: usize,
+}
+
+impl<'b> FromEnd<'b> {
+    fn new(buffer: &'b mut [u8]) -> Self {
+        FromEnd { start: buffer.len(), buffer }
+    }
+
+    fn text(&mut self, text: &[u8]) {
+        let end = self.start;
+        self.start -= text.len();
+        self.buffer[self.start..end].copy_from_slice(text);
+    }
+
+    fn decimal(&mut self, mut number: u32) {
+        loop {
+            self.text(&[b'0' + (number % 10) as u8]);
+            number /= 10;
+            if number == 0 {
+                return;
+            }
         }
     }
-    text.extend_from_slice(&digits[start..]);
+
+    fn written(self) -> &'b [u8] {
+        &self.buffer[self.start..]
+    }
 }
 
 #[cfg(test)]
@@ -143,27 +172,32 @@ mod tests {
     fn a_record_is_a_request() {
         // HTTP/1.0 200, an image, from server 5 of the second region.
         let bytes = record(894_000_000, 7, 4_294_967_295, 1234, [0, 0x42, 1, 0x25]);
-        let entry = parse(&bytes).unwrap();
+        let mut texts = Texts::default();
+        let entry = parse(&bytes, &mut texts).unwrap();
         assert_eq!((&*entry.client, &*entry.target), (&b"7"[..], &b"/image/4294967295"[..]));
         assert_eq!((&*entry.method, entry.status, entry.size_bytes), (&b"GET"[..], 200, Some(1234)));
         assert_eq!((entry.unix_ns, entry.resolution_ns), (894_000_000 * NS_PER_SECOND, NS_PER_SECOND));
         let dynamic = record(894_000_000, 0, 0, u32::MAX, [2, 13, 6, 0]);
-        let entry = parse(&dynamic).unwrap();
+        let entry = parse(&dynamic, &mut texts).unwrap();
         assert_eq!((&*entry.client, &*entry.target), (&b"0"[..], &b"/dynamic/0?"[..]));
         assert_eq!((&*entry.method, entry.status, entry.size_bytes), (&b"POST"[..], 304, Some(0)));
+        let longest = record(894_000_000, u32::MAX, u32::MAX, 1, [0, 2, 10, 0]);
+        let entry = parse(&longest, &mut texts).unwrap();
+        assert_eq!((&*entry.client, &*entry.target), (&b"4294967295"[..], &b"/directory/4294967295"[..]));
     }
 
     #[test]
     fn what_is_outside_the_tables_is_malformed() {
+        let refused = |record: &[u8]| parse(record, &mut Texts::default()).unwrap_err();
         let check = |rest: [u8; 4], expected| {
-            assert_eq!(parse(&record(894_000_000, 1, 1, 1, rest)).unwrap_err(), expected);
+            assert_eq!(refused(&record(894_000_000, 1, 1, 1, rest)), expected);
         };
         check([9, 2, 1, 0], Malformed::NotARecord);
         check([0, 37, 1, 0], Malformed::BadStatus);
         check([0, 0xff, 1, 0], Malformed::BadStatus);
         check([0, 2, 13, 0], Malformed::NotARecord);
-        assert_eq!(parse(&[0; 19]).unwrap_err(), Malformed::NotARecord);
-        assert_eq!(parse(&[0; 21]).unwrap_err(), Malformed::NotARecord);
+        assert_eq!(refused(&[0; 19]), Malformed::NotARecord);
+        assert_eq!(refused(&[0; 21]), Malformed::NotARecord);
     }
 
     #[test]
