@@ -185,18 +185,28 @@ impl Seen {
         names.add(&block.names);
         let mut damaged = block.damaged.iter();
         let (mut no_client, mut no_name) = (None, NameNumbers::default());
-        block.lines.try_for_each(|line| match line {
-            Stored::Entry { judged, client, name } => {
-                let found = (&mut clients.found[client as usize], &mut names.found[name as usize]);
-                let texts = ToldTexts { clients: &clients.texts, names: &names.texts, client, name };
-                visit(Line::Entry(judged, texts), found.0, found.1)
+        block.lines.try_for_each(|line, soon| {
+            if let Some(packed::Texts { client, name }) = soon {
+                // What was found for them is far away in memory. Reading it now brings it here until then.
+                std::hint::black_box((
+                    clients.found[client as usize].is_some(),
+                    names.found[name as usize].name.is_some(),
+                ));
             }
-            Stored::NotSelected(logged) => visit(Line::NotSelected(logged), &mut no_client, &mut no_name),
-            Stored::Directive => visit(Line::Directive, &mut no_client, &mut no_name),
-            Stored::Malformed(reason) => {
-                let text = damaged.next().unwrap_or_default();
-                visit(Line::Malformed(reason, text), &mut no_client, &mut no_name)
-            }
+            let (line, client, name) = match line {
+                Stored::Entry { judged, client, name } => {
+                    let texts = ToldTexts { clients: &clients.texts, names: &names.texts, client, name };
+                    let found = (&mut clients.found[client as usize], &mut names.found[name as usize]);
+                    (Line::Entry(judged, texts), found.0, found.1)
+                }
+                Stored::NotSelected(logged) => (Line::NotSelected(logged), &mut no_client, &mut no_name),
+                Stored::Directive => (Line::Directive, &mut no_client, &mut no_name),
+                Stored::Malformed(reason) => {
+                    let text = damaged.next().unwrap_or_default();
+                    (Line::Malformed(reason, text), &mut no_client, &mut no_name)
+                }
+            };
+            visit(line, client, name)
         })
     }
 }

@@ -152,7 +152,7 @@ impl Piece {
         }
         texts(bytes, &block.damaged);
         unsigned(bytes, block.lines.len() as u64);
-        let Ok(()) = block.lines.try_for_each(|stored| -> Result<(), Infallible> {
+        let Ok(()) = block.lines.try_for_each(|stored, _| -> Result<(), Infallible> {
             line(bytes, previous, stored);
             Ok(())
         });

@@ -14,6 +14,16 @@ pub enum Stored<'a> {
     Malformed(Malformed),
 }
 
+/// The texts of an entry.
+#[derive(Clone, Copy)]
+pub struct Texts {
+    pub client: u32,
+    pub name: u32,
+}
+
+/// How far ahead a line comes soon.
+const LINES_AHEAD: usize = 6;
+
 /// Lines in their order. What few lines have, or what seldom changes, stands apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
@@ -70,13 +80,16 @@ impl Lines {
         self.lines.len()
     }
 
+    /// Forgets all lines, but keeps their memory.
     pub fn clear(&mut self) {
+        // Another processor has read it. Taking it back for each line that is written takes far longer than all at once.
+        self.lines.fill(Packed::Directive);
         self.lines.clear();
         self.clocks.clear();
         self.times.clear();
     }
 
-    #[inline]
+    #[inline(always)] // its caller knows which one it is
     pub fn push(&mut self, stored: Stored<'_>) {
         let packed = match stored {
             Stored::Entry { judged, client, name } => self.packed(judged, client, name),
@@ -115,11 +128,16 @@ impl Lines {
         })
     }
 
-    pub fn try_for_each<E>(&self, mut visit: impl FnMut(Stored<'_>) -> Result<(), E>) -> Result<(), E> {
+    /// Calls `visit` with each line, and with the texts of one that comes soon.
+    pub fn try_for_each<E>(
+        &self,
+        mut visit: impl FnMut(Stored<'_>, Option<Texts>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let (mut clocks, mut times) = (self.clocks.iter(), self.times.iter());
         let mut clock = Clock::default();
-        for line in &self.lines {
-            match line {
+        for (at, line) in self.lines.iter().enumerate() {
+            let judged;
+            let stored = match line {
                 Packed::Entry(entry) => {
                     let has = |flag| entry.flags & flag != 0;
                     if has(OTHER_CLOCK) {
@@ -128,7 +146,7 @@ impl Lines {
                     let unix_ns = entry.logged_ns;
                     let times = if has(HAS_TIMES) { times.next().copied() } else { None };
                     let times = times.unwrap_or(Times { unix_ns, duration_ns: None, upstream_ns: None });
-                    let judged = Judged {
+                    judged = Judged {
                         logged: Logged { unix_ns, utc_offset_seconds: clock.utc_offset_seconds },
                         unix_ns: times.unix_ns,
                         resolution_ns: clock.resolution_ns,
@@ -142,12 +160,17 @@ impl Lines {
                         verdict: entry.verdict,
                         redirects_form: has(REDIRECTS_FORM),
                     };
-                    visit(Stored::Entry { judged: &judged, client: entry.client, name: entry.name })?;
+                    Stored::Entry { judged: &judged, client: entry.client, name: entry.name }
                 }
-                Packed::NotSelected(logged) => visit(Stored::NotSelected(*logged))?,
-                Packed::Directive => visit(Stored::Directive)?,
-                Packed::Malformed(reason) => visit(Stored::Malformed(*reason))?,
-            }
+                Packed::NotSelected(logged) => Stored::NotSelected(*logged),
+                Packed::Directive => Stored::Directive,
+                Packed::Malformed(reason) => Stored::Malformed(*reason),
+            };
+            let soon = match self.lines.get(at + LINES_AHEAD) {
+                Some(Packed::Entry(entry)) => Some(Texts { client: entry.client, name: entry.name }),
+                _ => None,
+            };
+            visit(stored, soon)?;
         }
         Ok(())
     }
