@@ -31,6 +31,7 @@ from sojourn.report.application.page import page as application_page
 from sojourn.report.plan.prediction_page import page as prediction_page
 from sojourn.report.what_if import section
 from sojourn.report.what_if.controls import controls
+from sojourn.results.records import Interval
 
 SYSTEMS = REPOSITORY / "studies" / "systems"
 MODELS = files("sojourn.report.what_if").joinpath(section.MODELS)
@@ -417,7 +418,8 @@ def assessed_application() -> ApplicationSummary:
     model = Model(
         places=[], processes={"web": 1, "app": 2}, waits_seconds={},
         system_file=system_file.for_solvers(network, shares),
-        limits_requests_per_second=network.limits(shares), held_out=[], errors={"mean": 0.1}, believed=True,
+        limits_requests_per_second=network.limits(shares), held_out=[], errors={"mean": 0.1},
+        errors_beyond_chance={"mean": Interval(estimate=0.1, low=0.0, high=0.12)}, believed=True,
     )  # fmt: skip
     return ApplicationSummary(
         sojourn_version="0", started_at="2026-11-25T10:00:00", complete=True, log_name="a.log",
@@ -429,7 +431,8 @@ def assessed_application() -> ApplicationSummary:
 def test_a_model_that_the_measurements_contradict_does_not_calculate() -> None:
     summary = assessed_application()
     assert summary.model is not None
-    summary.model = summary.model.model_copy(update={"errors": {"mean": 0.3}, "believed": False})
+    own = {"mean": Interval(estimate=0.3, low=0.2, high=0.4)}
+    summary.model = summary.model.model_copy(update={"errors_beyond_chance": own, "believed": False})
     content = application_page(summary)
     assert "There is no calculator" in content
     assert "what-if-wasm" not in content

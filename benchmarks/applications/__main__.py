@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
@@ -23,8 +23,10 @@ from benchmarks.applications import other_generators
 from benchmarks.applications.cases import CASES, FOREIGN, VERIFIED, Case, ForeignCase, Verified
 from benchmarks.applications.foreign import running
 from sojourn.applications import fitting
-from sojourn.applications.summary import SUMMARY, ApplicationSummary
+from sojourn.applications.summary import SUMMARY, ApplicationSummary, Model
 from sojourn.failure import CouldNotRun
+from sojourn.report.application.terminal import MET
+from sojourn.results.records import Interval
 
 NAME = "applications-benchmark"
 SHOP = machine.ROOT / "examples" / "shop" / "shop"
@@ -86,7 +88,8 @@ def _bench(
     kept = output / TOOLS
     said = kept.read_text() if kept.exists() else "not measured: `--tools`"
     changes = [row for each in VERIFIED if each.name in chosen for row in _changes(each, output / each.name)]
-    page = _page(rows, changes, effort, said)
+    models = {case.name: _model(output / case.name) for case in (*CASES, *FOREIGN) if case.name in chosen}
+    page = _page(rows, changes, effort, said, {name: model for name, model in models.items() if model is not None})
     for where in (output, docs):
         if where is not None:
             (where / f"{NAME}.md").write_text(page)
@@ -159,6 +162,27 @@ def _row(case: Case | ForeignCase, run: Path) -> list[str]:
     return [case.name, expected, said, verdict, f"{knee:,.0f}", "" if taken is None else f"{taken:.2f}", cause.because]
 
 
+def _model(run: Path) -> Model | None:
+    kept = run / SUMMARY
+    return ApplicationSummary.model_validate_json(kept.read_text()).model if kept.exists() else None
+
+
+def _errors(name: str, model: Model) -> list[str]:
+    row = [name, f"{model.judged.get('mean', 0)}"]
+    for what in ("mean", "p95"):
+        error, chance = model.errors.get(what), model.errors_by_chance.get(what)
+        own = model.errors_beyond_chance.get(what)
+        if error is None or chance is None or own is None:
+            row += ["", "", "", ""]
+        else:
+            row += [f"{error:.0%}", _range(chance), _range(own), MET[model.meets(what)]]
+    return row
+
+
+def _range(interval: Interval) -> str:
+    return f"{interval.low:.0%} to {interval.high:.0%}"
+
+
 def _verified(each: Verified, folder: Path, log: Path, run: Path, effort: str) -> None:
     def restart(knobs: Sequence[str]) -> str:
         return shlex.join([str(SHOP), "restart", "--folder", str(folder), *_set(knobs)])
@@ -194,13 +218,22 @@ def _set(knobs: Sequence[str]) -> list[str]:
     return [word for knob in knobs for word in ("--set", knob)]
 
 
-def _page(rows: Sequence[Sequence[str]], changes: Sequence[Sequence[str]], effort: str, tools: str) -> str:
+def _page(
+    rows: Sequence[Sequence[str]],
+    changes: Sequence[Sequence[str]],
+    effort: str,
+    tools: str,
+    models: Mapping[str, Model],
+) -> str:
     right = sum(row[3] == "yes" for row in rows)
     wrong = sum(row[3] == "WRONG" for row in rows)
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     template = (Path(__file__).parent / "page.md.template").read_text()
     disturbed = sum("disturbed" in row[3] for row in rows)
+    throughputs = [model.errors["throughput"] for model in models.values() if "throughput" in model.errors]
     return Template(template).substitute(
+        throughput=f"{min(throughputs):.1%} to {max(throughputs):.1%}" if throughputs else "nothing that was measured",
+        errors="\n".join("| " + " | ".join(_errors(name, model)) + " |" for name, model in models.items()),
         disturbed=disturbed,
         tools=tools,
         changes="\n".join("| " + " | ".join(row) + " |" for row in changes),

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from benchmarks.applications import synthetic
 from sojourn import _native
-from sojourn.applications import answer, demands, fitting, prices, simulation, system_file
+from sojourn.applications import answer, demands, fitting, held_out, prices, simulation, system_file
 from sojourn.applications.changes import Starting, changes
 from sojourn.applications.climb import idle_use
 from sojourn.applications.contention import Load, stretches
@@ -233,7 +233,7 @@ def test_the_layers_and_the_simulation_agree_where_the_layers_are_fitted(
     assert layers is not None
     assert simulated is not None
     for name in rates:
-        assert layers[name] == pytest.approx(simulated[name].mean_seconds, rel=apart)
+        assert layers[name] == pytest.approx(simulated[name].means.mean(), rel=apart)
 
 
 def test_a_request_waits_for_its_turn_again_after_each_query(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,12 +245,12 @@ def test_a_request_waits_for_its_turn_again_after_each_query(monkeypatch: pytest
     few, many = simulation.simulated(once, arrivals, 200.0, 1), simulation.simulated(often, arrivals, 200.0, 1)
     assert few is not None
     assert many is not None
-    assert many[PAGE].mean_seconds > 1.03 * few[PAGE].mean_seconds
+    assert many[PAGE].means.mean() > 1.03 * few[PAGE].means.mean()
     # Where nobody else is there, it is the same CPU time in pieces.
     whole, pieces = (simulation.simulated(each, {PAGE: [1.0]}, 2.0, 1) for each in (once, often))
     assert whole is not None
     assert pieces is not None
-    assert pieces[PAGE].mean_seconds == pytest.approx(whole[PAGE].mean_seconds, rel=1e-3)
+    assert pieces[PAGE].means.mean() == pytest.approx(whole[PAGE].means.mean(), rel=1e-3)
     text = system_file.for_requests(often, rates, {"e0": PAGE})
     route = next(line for line in text.splitlines() if line.startswith("visits"))
     # Of two processes of the application and one of the web server: 6 turns and 2.
@@ -284,7 +284,7 @@ def test_beyond_what_it_can_take_there_are_no_response_times_but_those_of_a_whil
     short, longer = (simulation.simulated(found, due(over, seconds, 1), seconds, 1) for seconds in (5.0, 20.0))
     assert short is not None
     assert longer is not None
-    assert found.waits[PAGE] < short[PAGE].mean_seconds < 0.7 * longer[PAGE].mean_seconds
+    assert found.waits[PAGE] < short[PAGE].means.mean() < 0.7 * longer[PAGE].means.mean()
     assert simulation.simulated(network(background=Background(2.5)), due(over, 5.0, 1), 5.0, 1) is None
 
 
@@ -298,10 +298,10 @@ def test_requests_wait_for_those_that_were_there_before_the_measured_time() -> N
     assert alone is not None
     assert behind is not None
     assert beside is not None
-    assert alone[PAGE].mean_seconds == pytest.approx(0.1, rel=0.01)
-    assert behind[PAGE].mean_seconds == pytest.approx(0.1, rel=0.01)
+    assert alone[PAGE].means.mean() == pytest.approx(0.1, rel=0.01)
+    assert behind[PAGE].means.mean() == pytest.approx(0.1, rel=0.01)
     # 0.1 s are left of the search: each has half of the process.
-    assert beside[PAGE].mean_seconds == pytest.approx((0.2 + 0.1) / 2, rel=0.01)
+    assert beside[PAGE].means.mean() == pytest.approx((0.2 + 0.1) / 2, rel=0.01)
     assert set(beside) == {PAGE}
 
 
@@ -315,7 +315,7 @@ def test_at_little_load_the_spread_is_that_which_was_measured() -> None:
         network(shapes={PAGE: shape, SEARCH: shape}), due({PAGE: 0.2, SEARCH: 0.1}, 2e4, 1), 2e4, 1
     )
     assert found is not None
-    assert found[PAGE].p95_seconds == pytest.approx(0.0242 * quantiles[-1] / values.mean(), rel=0.1)
+    assert found[PAGE].p95s.mean() == pytest.approx(0.0242 * quantiles[-1] / values.mean(), rel=0.1)
 
 
 def due(rates: dict[str, float], seconds: float, seed: int) -> dict[str, list[float]]:
@@ -346,13 +346,13 @@ def measured(truth: Network, rate: float, shares: dict[str, float], kind: str, s
             requests=len(arrivals[name]), due_seconds=arrivals[name],
         )
         for name in rates
-        for mean, p95 in [(found[name].mean_seconds, found[name].p95_seconds) if name in found else (None, None)]
+        for mean, p95 in [(found[name].means.mean(), found[name].p95s.mean()) if name in found else (None, None)]
     ]  # fmt: skip
     used = {
         tier: sum(rates[name] * truth.demands[name, tier] for name in rates) * float(random.normal(1, 0.01))
         for tier in truth.tiers
     }
-    in_system = sum(rates[name] * found[name].mean_seconds for name in rates)
+    in_system = sum(rates[name] * found[name].means.mean() for name in rates)
     return StepFigures(
         kind=kind, offered_requests_per_second=rate, requests_per_second=rate, failed_fraction=0.0,
         response_time_mean_seconds=in_system / rate, response_time_p95_seconds=None, in_system=in_system,
@@ -587,7 +587,7 @@ def test_a_step_on_slower_cores_is_predicted_to_be_slower() -> None:
     for use in slow.tiers.values():
         use.cpu_cores = 1.3 * (use.cpu_cores or 0.0)
     found = fitting.Fitted(truth, TIERS, [], [step])
-    usual, slower = (fitting.tried(replace(found, unseen=[each]), 1)[0] for each in (step, slow))
+    usual, slower = (held_out.tried(replace(found, unseen=[each]), 1).figures[0] for each in (step, slow))
     assert usual.predicted_mean_seconds is not None
     assert slower.predicted_mean_seconds is not None
     waiting = truth.waits[PAGE]
@@ -627,18 +627,30 @@ def test_cores_that_other_programs_have_take_nothing_and_break_nothing(plain: Ap
     assert found.misfit(SHARES, 10.0) == math.inf
 
 
-def test_a_figure_of_few_requests_says_nothing_of_the_model(plain: ApplicationSummary) -> None:
-    assert plain.model is not None
+def test_figures_of_few_requests_vary_from_one_replication_to_another() -> None:
     alone = network(shapes={}, demands={(PAGE, "web"): 1e-6, (SEARCH, "web"): 1e-6})
     for count in (100, 2_000):
         said = simulation.simulated(alone, {PAGE: [float(second) for second in range(count)]}, count, 1)
         assert said is not None
         # Of an exponential: its deviation is its mean; of p95, sqrt(p (1 - p) / n) / density, over three means.
-        assert said[PAGE].mean_within == pytest.approx(1.96 / math.sqrt(count), rel=0.5)
-        assert said[PAGE].p95_within == pytest.approx(1.96 * math.sqrt(0.95 / 0.05 / count) / math.log(20), rel=0.5)
-    figure = plain.model.held_out[0]
-    rough = figure.model_copy(update={"measured_mean_known_to": 0.2, "measured_p95_known_to": 0.2})
-    assert [len(each) for each in fitting.errors([rough]).values()] == [1, 0, 1]
+        means, p95s = said[PAGE].means, said[PAGE].p95s
+        assert means.std() / means.mean() == pytest.approx(1 / math.sqrt(count), rel=0.5)
+        assert p95s.std() / p95s.mean() == pytest.approx(math.sqrt(0.95 / 0.05 / count) / math.log(20), rel=0.5)
+
+
+@pytest.mark.parametrize(("own", "chance"), [(0.0, 0.3), (0.1, 0.3), (0.3, 0.1), (0.4, 0.3)])
+def test_the_error_of_a_model_is_told_from_chance(own: float, chance: float) -> None:
+    figures, replications, tries = 24, 40, 100
+    random, covered, estimates = np.random.default_rng(1), 0, []
+    for _ in range(tries):
+        measured = random.normal(0, own, figures) + random.normal(0, chance, figures)
+        errors = held_out.Errors(np.abs(measured), np.abs(random.normal(0, chance, (figures, replications))))
+        found = errors.median_beyond_chance(1)
+        # The median of a normal distribution's magnitude.
+        covered += found.low <= 0.674 * own <= found.high
+        estimates.append(found.estimate)
+    assert covered >= 0.9 * tries
+    assert np.median(estimates) == pytest.approx(0.674 * own, abs=0.06)
 
 
 def test_a_step_is_predicted_for_the_requests_that_were_drawn(plain: ApplicationSummary) -> None:
@@ -650,13 +662,7 @@ def test_a_step_is_predicted_for_the_requests_that_were_drawn(plain: Application
     assert fitting.rates_of(as_offered) == {each.name: each.offered_requests_per_second for each in step.endpoints}
 
 
-def test_errors_are_of_what_could_be_told(plain: ApplicationSummary) -> None:
-    assert plain.model is not None
-    unknown = plain.model.held_out[0].model_copy(update={"predicted_mean_seconds": None})
-    assert len(fitting.errors([unknown])["mean"]) == 0
-
-
-def held_out(**figures: float) -> HeldOutFigure:
+def figure(**figures: float) -> HeldOutFigure:
     nothing = dict.fromkeys(name for name in HeldOutFigure.model_fields if name.startswith(("measured", "predicted")))
     return HeldOutFigure.model_validate(
         {"offered_requests_per_second": 10.0, "endpoint": PAGE, **nothing, "measured_per_second": 10.0, **figures}
@@ -665,10 +671,8 @@ def held_out(**figures: float) -> HeldOutFigure:
 
 def test_a_figure_without_an_error_says_why() -> None:
     measured = {"measured_mean_seconds": 0.02, "measured_mean_known_to": 0.5}
-    assert "not predicted" in fitting.not_judged_because([held_out(**measured)], "mean")
-    rough = held_out(**measured, predicted_mean_seconds=0.02)
-    assert fitting.not_judged_because([rough], "mean") == "measured too roughly"
-    assert fitting.not_judged_because([held_out(predicted_mean_seconds=0.02)], "mean") == "not measured"
+    assert "not predicted" in held_out.not_judged_because([figure(**measured)], "mean")
+    assert held_out.not_judged_because([figure(predicted_mean_seconds=0.02)], "mean") == "not measured"
 
 
 def test_cpu_times_are_printed_in_plain_numbers(plain: ApplicationSummary) -> None:

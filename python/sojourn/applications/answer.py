@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sojourn.applications import demands, diagnosis, fitting, system_file
+from sojourn.applications import demands, diagnosis, fitting, held_out, system_file
 from sojourn.applications.changes import Starting, changes, limit_of
 from sojourn.applications.demands import Measured
 from sojourn.applications.fitting import Fitted
 from sojourn.applications.knee import sustained
 from sojourn.applications.network import Network, Places, Serial
 from sojourn.applications.prices import Prices
-from sojourn.applications.summary import ApplicationSummary, Cause, Demand, Knee, Model, StepFigures
+from sojourn.applications.summary import ERRORS_MAX, ApplicationSummary, Cause, Demand, Knee, Model, StepFigures
 
 CAPACITY_ERROR_MAX = 0.2
 """If the network's limit of the bottleneck deviates more from the measured knee, the network does not describe the
@@ -102,38 +102,46 @@ def _calibrated(found: Fitted, cause: Cause, shares: Mapping[str, float], knee: 
 
 
 def _model(summary: ApplicationSummary, found: Fitted, shares: Mapping[str, float], seed: int) -> Model:
-    held_out = fitting.tried(found, seed)
-    errors = fitting.median_errors(held_out)
+    tried = held_out.tried(found, seed)
     for step in found.unseen:
-        own = [each for each in held_out if each.offered_requests_per_second == fitting.load_of(step)]
+        own = [each for each in tried.figures if each.offered_requests_per_second == held_out.load_of(step)]
         means = [(each.measured_per_second, each.predicted_mean_seconds) for each in own]
         rate = sum(rate for rate, mean in means if mean is not None)
         if rate > 0 and all(mean is not None for each, mean in means if each > 0):
             step.predicted_response_time_mean_seconds = sum(each * (mean or 0.0) for each, mean in means) / rate
-    judged = {what: len(each) for what, each in fitting.errors(held_out).items()}
-    believed = bool(errors) and all(errors.get(what, 1.0) <= limit for what, limit in fitting.ERRORS_MAX.items())
-    if not believed:
-        told: dict[str, list[str]] = {}
-        for what in fitting.ERRORS_MAX:
-            error = f"{errors[what]:.0%}" if what in errors else fitting.not_judged_because(held_out, what)
-            told.setdefault(error, []).append(what)
-        parts = [f"{' and '.join(figures)} {error}" for error, figures in told.items()]
-        said = "; ".join(parts) if held_out else "it could not be tried"
-        summary.warnings.append(
-            f"The model's response times are not believed (errors on loads it did not see: {said})."
-        )
     network = found.network
-    return Model(
+    model = Model(
         places=[f"{each.count} {each.what} of {each.tier}" for each in network.places],
         processes=dict(network.processes),
         waits_seconds=dict(network.waits),
         system_file=system_file.for_solvers(network, shares),
         limits_requests_per_second=network.limits(shares),
-        held_out=held_out,
-        errors=dict(errors),
-        judged=judged,
-        believed=believed,
+        held_out=list(tried.figures),
+        errors={what: each.median for what, each in tried.errors.items()},
+        judged={what: each.found.size for what, each in tried.errors.items()},
+        errors_by_chance={what: each.median_by_chance() for what, each in tried.errors.items()},
+        errors_beyond_chance={what: each.median_beyond_chance(seed) for what, each in tried.errors.items()},
+        believed=False,
     )
+    model.believed = all(model.meets(what) for what in ERRORS_MAX)
+    if not model.believed:
+        summary.warnings.append(f"The model's response times are not believed: {_not_believed_because(model)}.")
+    return model
+
+
+def _not_believed_because(model: Model) -> str:
+    if not model.held_out:
+        return "there was no load to try it on"
+    reasons: dict[str, list[str]] = {}
+    for what, most in ERRORS_MAX.items():
+        own = model.errors_beyond_chance.get(what)
+        if own is None:
+            reasons.setdefault(held_out.not_judged_because(model.held_out, what), []).append(what)
+        elif not model.meets(what):
+            is_missed = model.meets(what) is False
+            said = f"off by {own.low:.0%} to {own.high:.0%} on loads it did not see, {most:.0%} is aimed at"
+            reasons.setdefault(said if is_missed else f"{said} (longer steps would tell: --effort)", []).append(what)
+    return "; ".join(f"{' and '.join(figures)} {reason}" for reason, figures in reasons.items())
 
 
 def _consistent(summary: ApplicationSummary, starting: Starting | None, causes: Sequence[Cause]) -> Starting | None:
@@ -161,8 +169,14 @@ def _uncertainty(network: Network, summary: ApplicationSummary, shares: Mapping[
         own = [by_tier[tier] for tier in whose.split(", ") if tier in by_tier]
         found[name] = min(0.9, max(own, default=0.0))
         if what in ("workers", "connections"):
-            found[name] = min(0.9, summary.model.errors.get("mean", 0.5) if summary.model else 0.5)
+            found[name] = min(0.9, _own_error(summary.model))
     return found
+
+
+def _own_error(model: Model | None) -> float:
+    """Of mean response times, relative."""
+    own = model.errors_beyond_chance.get("mean") if model is not None else None
+    return own.high if own is not None else 0.5
 
 
 def _relative(measured: Sequence[Demand], tier: str, shares: Mapping[str, float]) -> float:

@@ -1,11 +1,7 @@
-"""Fits the queueing network to steps, and tests it on the others.
+"""Fits the queueing network to steps: one endpoint alone, the first rise with the log's mix, and its lowest loads.
 
-It is fitted to the steps with one endpoint alone, to the first rise with the log's mix and to that mix at low loads.
-It is tested on the log's own mix around the knee, which the fit did not see. CPU usage by other programs is not part
-of the system: each step is predicted with the usage measured in it. Nor is the draw of random arrivals: the very
-requests of each step are simulated, from the empty system on, because a few seconds near the knee have no steady state.
-What is left to chance are the requests' sizes and waits. They are drawn many times; a figure whose draws differ by more
-than the errors that are looked for says nothing of the model.
+The other steps are held out. CPU usage by other programs is not part of the system: each step is predicted with the
+usage measured in it.
 """
 
 from __future__ import annotations
@@ -22,11 +18,8 @@ from sojourn.applications.contention import Load, stretches
 from sojourn.applications.demands import Measured, calls
 from sojourn.applications.diagnosis import CoreGroup, core_groups
 from sojourn.applications.network import Background, Network, Places, shape_of
-from sojourn.applications.simulation import Figures, simulated
-from sojourn.applications.summary import CLIMB, EndpointFigures, HeldOutFigure, StepFigures, TierDescription
+from sojourn.applications.summary import CLIMB, StepFigures, TierDescription
 
-ERRORS_MAX: Mapping[str, float] = {"throughput": 0.05, "mean": 0.15, "p95": 0.25}
-"""Largest relative errors of a credible network, in the median over endpoints and held-out loads."""
 FITTED_LOAD_MAX = 0.45
 """Steps with the log's mix above this share of the knee are held out."""
 TRIED_LOAD_MAX = 0.9
@@ -43,10 +36,6 @@ CPU_MIN_SECONDS = 1e-4
 BACKGROUND_STEPS = 8
 OTHERS_MORE_MAX = 0.3
 """Steps in which other programs use more additional cores than this are left out as disturbed."""
-SPEED_CORES_MIN = 0.1
-"""Fewer cores in use do not tell how fast they are."""
-SLOWER_MAX = 1.6
-"""What takes longer than so many times as usual is not the same work."""
 OTHERS_WIDTH = 0.01
 """How well it is found which usage by other programs explains the waits for cores, in cores."""
 QUIET_QUANTILE = 0.25
@@ -144,93 +133,10 @@ def counts(network: Network, places: Places, most: float) -> list[int]:
     return list(alike or found)[::step]
 
 
-def tried(found: Fitted, seed: int) -> list[HeldOutFigure]:
-    """Predictions for the requests of held-out steps beside the measurements, by endpoint and load.
-
-    Steps at the same load are combined, weighted by their requests.
-    """
-    loads = defaultdict[float, list[StepFigures]](list)
-    for step in found.unseen:
-        loads[load_of(step)].append(step)
-    random, result = np.random.default_rng(seed), []
-    for load, steps in sorted(loads.items()):
-        told = [_again(found, step, seed, random) for step in steps]
-        for name in found.network.endpoints:
-            measured = [each for step in steps for each in step.endpoints if each.name == name]
-            rows = [
-                (figures[name], own.requests_per_second)
-                for figures, own in zip(told, measured, strict=True)
-                if figures is not None and name in figures and own.response_time_mean_seconds is not None
-            ]
-            is_told = bool(rows) and len(rows) == sum(each.response_time_mean_seconds is not None for each in measured)
-            means = [(each.mean_seconds, each.mean_within, weight) for each, weight in rows]
-            tails = [(each.p95_seconds, each.p95_within, weight) for each, weight in rows]
-            mean, mean_known_to = _combined(means) if is_told else (None, None)
-            p95, p95_known_to = _combined(tails) if is_told else (None, None)
-            due = statistics.mean(rates_of(step).get(name, 0.0) for step in steps)
-            result.append(
-                HeldOutFigure(
-                    offered_requests_per_second=load,
-                    endpoint=name,
-                    measured_per_second=statistics.mean(each.requests_per_second for each in measured),
-                    predicted_per_second=due if is_told else None,
-                    measured_mean_seconds=_mean(measured, "response_time_mean_seconds"),
-                    predicted_mean_seconds=mean,
-                    measured_p95_seconds=_mean(measured, "response_time_p95_seconds"),
-                    predicted_p95_seconds=p95,
-                    measured_mean_known_to=mean_known_to,
-                    measured_p95_known_to=p95_known_to,
-                )
-            )
-    return result
-
-
-def _again(found: Fitted, step: StepFigures, seed: int, random: np.random.Generator) -> Mapping[str, Figures] | None:
-    """The same requests, simulated; at random times where theirs are not known."""
-    seconds = step.measured_seconds
-    if not seconds:
-        return None
-    due = {
-        each.name: each.due_seconds or [float(time) for time in random.uniform(0, seconds, each.requests or 0)]
-        for each in step.endpoints
-    }
-    network = beside(found.network, step, found.tiers)
-    slower = _slower(network, step, found.tiers)
-    demands = {key: slower * time for key, time in network.demands.items()}
-    return simulated(replace(network, demands=demands), due, seconds, seed)
-
-
-def _combined(rows: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
-    """The mean of independent figures, and how far from it, relative, chance may lead.
-
-    Args:
-        rows: a figure, how far from it, relative, chance may lead, and its weight.
-    """
-    whole = sum(weight for _, _, weight in rows)
-    mean = sum(weight * figure for figure, _, weight in rows) / whole
-    within = math.sqrt(sum((weight * figure * relative) ** 2 for figure, relative, weight in rows)) / whole
-    return mean, within / mean if mean else 0.0
-
-
 def beside(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) -> Network:
     """The network with the cores that others used in a step."""
     taken = others(step, tiers)
     return network if taken is None else replace(network, background=Background(taken + idle(tiers)))
-
-
-def _slower(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) -> float:
-    """The CPU time that a step's answers took, of what they take on average; 1 where too little was used.
-
-    On a virtual machine the same work takes more or less time from one minute to the next, as others use its caches.
-    """
-    uses = [step.tiers[tier.name].cpu_cores for tier in tiers if tier.name in network.tiers]
-    rates = {each.name: each.requests_per_second for each in step.endpoints}
-    own = sum(each or 0.0 for each in uses) - idle(tiers)
-    if own < SPEED_CORES_MIN or any(each is None for each in uses):
-        return 1.0
-    more = network.larger(rates)
-    usual = sum(network.cpu(rates, tier) * more.get(tier, 1.0) for tier in network.tiers)
-    return min(SLOWER_MAX, max(1 / SLOWER_MAX, own / usual)) if usual > 0 else 1.0
 
 
 def idle(tiers: Sequence[TierDescription]) -> float:
@@ -291,11 +197,6 @@ def others(step: StepFigures, tiers: Sequence[TierDescription]) -> float | None:
         middle = (low + high) / 2
         low, high = (middle, high) if stretch(middle) < waited else (low, middle)
     return high
-
-
-def load_of(step: StepFigures) -> float:
-    """The load in requests/s as held-out figures name it."""
-    return round(step.offered_requests_per_second, 3)
 
 
 def rates_of(step: StepFigures) -> dict[str, float]:
@@ -361,54 +262,3 @@ def _shapes(steps: Sequence[StepFigures], endpoints: Sequence[str]) -> dict[str,
         ):
             found[name] = shape
     return found
-
-
-def _mean(measured: Sequence[EndpointFigures], figure: str) -> float | None:
-    rows = [(getattr(each, figure), each.requests_per_second) for each in measured]
-    known = [(value, weight) for value, weight in rows if value is not None and weight > 0]
-    total = sum(weight for _, weight in known)
-    return sum(value * weight for value, weight in known) / total if total else None
-
-
-def median_errors(figures: Sequence[HeldOutFigure]) -> Mapping[str, float]:
-    """The median relative errors of `throughput`, `mean` and `p95`, where available."""
-    found = {}
-    for what, pairs in errors(figures).items():
-        if pairs:
-            found[what] = statistics.median(pairs)
-    return found
-
-
-def not_judged_because(figures: Sequence[HeldOutFigure], what: str) -> str:
-    """The reason why there is no error of `throughput`, `mean` or `p95`."""
-    figure = "per_second" if what == "throughput" else f"{what}_seconds"
-    told = [each for each in figures if getattr(each, f"predicted_{figure}") is not None]
-    if not told:
-        return "not predicted, as the model cannot take these loads beside the other programs"
-    if all(getattr(each, f"measured_{figure}") is None for each in told):
-        return "not measured"
-    return "measured too roughly"
-
-
-def errors(figures: Sequence[HeldOutFigure]) -> dict[str, list[float]]:
-    """The relative errors of `throughput`, `mean` and `p95`, where they are measured as well as is aimed at."""
-
-    def is_known(what: str, to: float | None) -> bool:
-        return to is None or to <= ERRORS_MAX[what]
-
-    pairs: dict[str, list[tuple[float | None, float | None]]] = {
-        "throughput": [(each.predicted_per_second, each.measured_per_second) for each in figures],
-        "mean": [
-            (each.predicted_mean_seconds, each.measured_mean_seconds)
-            for each in figures
-            if is_known("mean", each.measured_mean_known_to)
-        ],
-        "p95": [
-            (each.predicted_p95_seconds, each.measured_p95_seconds)
-            for each in figures
-            if is_known("p95", each.measured_p95_known_to)
-        ],
-    }
-    return {
-        what: [abs(told / seen - 1) for told, seen in rows if told is not None and seen] for what, rows in pairs.items()
-    }

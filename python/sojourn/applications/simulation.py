@@ -17,19 +17,14 @@ HALF_WIDTH = 0.02
 JOBS_MAX = 400_000
 REPLICATIONS = 40
 """Of a step's requests. Their spread tells how far a measurement may be from the model if the model is right."""
-NORMAL = 1.96
-"""Standard errors on either side of a 95 % interval."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """An endpoint's response times in a step, over replications of it."""
+    """An endpoint's response times in each replication of a step, in seconds; shape (replications,)."""
 
-    mean_seconds: float
-    p95_seconds: float
-    mean_within: float
-    """How far from it, relative, the mean of the same requests may be by chance (95 %)."""
-    p95_within: float
+    means: FloatArray
+    p95s: FloatArray
 
 
 def simulated(
@@ -71,7 +66,7 @@ def simulated(
             times = found["classes"].get(class_of(index), {}).get("response_time_seconds")
             if times and times["mean"] is not None and times["p95"] is not None:
                 said[name].append((times["mean"], times["p95"]))
-    return {name: _figures(np.array(each)) for name, each in said.items()}
+    return {name: Figures(*np.array(each).T) for name, each in said.items() if len(each) == REPLICATIONS}
 
 
 def _sizes(network: Network, name: str, count: int, random: np.random.Generator) -> FloatArray:
@@ -92,10 +87,3 @@ def _of_others(
             times = np.sort(random.uniform(*ends, count))
             found[f"{OTHERS}{place}"] = (times, random.exponential(UNIT_BYTES, count))
     return found
-
-
-def _figures(said: FloatArray) -> Figures:
-    """Of the mean and the p95 of each replication; shape (replications, 2)."""
-    mean, p95 = (float(each) for each in said.mean(axis=0))
-    of_mean, of_p95 = (NORMAL * float(each) for each in said.std(axis=0))
-    return Figures(mean, p95, of_mean / mean if mean else 0.0, of_p95 / p95 if p95 else 0.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import Field
 
 from sojourn.results.records import Interval, Record
@@ -12,6 +14,8 @@ SUMMARY = "application.json"
 """The name of its file."""
 CLIMB = "climb"
 """The kind of steps with the log's mix around the knee."""
+ERRORS_MAX: Mapping[str, float] = {"throughput": 0.05, "mean": 0.15, "p95": 0.25}
+"""Largest relative errors of a credible model beyond chance, in the median over endpoints and held-out loads."""
 
 
 class EndpointFigures(Record):
@@ -255,10 +259,22 @@ class Model(Record):
     """Each resource's limit for the log's mix."""
     held_out: list[HeldOutFigure]
     errors: dict[str, float]
-    """Median relative errors of `throughput`, `mean` and `p95`, over figures that are known as well as is aimed at."""
+    """Median relative errors of `throughput`, `mean` and `p95`, over endpoints and loads."""
     judged: dict[str, int] = Field(default_factory=dict)
     """Over how many figures each of them is the median."""
+    errors_by_chance: dict[str, Interval] = Field(default_factory=dict)
+    """The median errors that chance alone gives a model that is right."""
+    errors_beyond_chance: dict[str, Interval] = Field(default_factory=dict)
+    """What is left of the errors without chance: the model's own."""
     believed: bool
+    """True if each error was shown to be as small as is aimed at."""
+
+    def meets(self, what: str) -> bool | None:
+        """Whether the model's own error is as small as is aimed at; None if chance is too large to tell."""
+        own = self.errors_beyond_chance.get(what)
+        if own is None or own.low <= ERRORS_MAX[what] < own.high:
+            return None
+        return own.high <= ERRORS_MAX[what]
 
 
 class LeftOutRequests(Record):

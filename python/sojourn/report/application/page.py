@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sojourn.applications.climb import RECOVERY
-from sojourn.applications.fitting import ERRORS_MAX
-from sojourn.applications.summary import SUMMARY, ApplicationSummary, Model, StepFigures
+from sojourn.applications.summary import ERRORS_MAX, SUMMARY, ApplicationSummary, Model, StepFigures
 from sojourn.applications.verdicts import objective_in_words
 from sojourn.planning.system_document import SystemDocument
 from sojourn.report.application.terminal import sentences
@@ -80,7 +79,7 @@ def _what_if(summary: ApplicationSummary) -> Markup | None:
     model = summary.model
     if model is None:
         return None
-    if any(model.errors.get(what, 0.0) > limit for what, limit in ERRORS_MAX.items()):
+    if any(model.meets(what) is False for what in ERRORS_MAX):
         return without_calculator(
             "There is no calculator: the model's response times are too far from those measured at loads that "
             "it was not fitted on."
@@ -104,7 +103,9 @@ def _what_if(summary: ApplicationSummary) -> Markup | None:
             "here, and close below it response times are longer. What more of that gives is among the changes above."
         )
     if not model.believed:
-        note += " Its response times were not tested: too little was measured as exactly as that needs."
+        note += (
+            " How exact its response times are is not decided: the steps were too short to tell its errors from chance."
+        )
     single = len(document.system.classes) == 1
     present = sum(each.rate_per_second or 0.0 for each in document.system.classes)
     points = [
@@ -235,14 +236,19 @@ def _held_out(summary: ApplicationSummary) -> Markup | None:
             f"{each.offered_requests_per_second:,.1f}",
             each.endpoint,
             format.seconds(each.measured_mean_seconds),
-            format.seconds(each.predicted_mean_seconds),
+            _with_chance(each.predicted_mean_seconds, each.measured_mean_known_to),
             format.seconds(each.measured_p95_seconds),
-            format.seconds(each.predicted_p95_seconds),
+            _with_chance(each.predicted_p95_seconds, each.measured_p95_known_to),
         ]
         for each in summary.model.held_out
     ]
-    head = ["offered/s", "endpoint", "mean, measured", "predicted", "p95, measured", "predicted"]
+    head = ["offered/s", "endpoint", "mean, measured", "predicted ± chance", "p95, measured", "predicted ± chance"]
     return texts("table-held-out", "The model at loads that it was not fitted on", head, rows)
+
+
+def _with_chance(predicted: float | None, known_to: float | None) -> str:
+    """How far requests as many as were measured may be off by chance, if the model is right (95 %)."""
+    return format.seconds(predicted) + (f" ± {known_to:.0%}" if known_to is not None else "")
 
 
 def _range(interval: Interval) -> str:

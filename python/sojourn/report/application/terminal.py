@@ -9,11 +9,13 @@ from rich.text import Text
 from sojourn.applications import baseline
 from sojourn.applications.climb import idle_in_words
 from sojourn.applications.diagnosis import in_words
-from sojourn.applications.summary import ApplicationSummary
+from sojourn.applications.summary import ERRORS_MAX, ApplicationSummary, Model
 from sojourn.applications.verdicts import objective_in_words, rates
 from sojourn.applications.verification.execution import in_words as verified_in_words
 from sojourn.results.records import Interval
 from sojourn.text import format
+
+MET = {True: "met", False: "missed", None: "not decided"}
 
 
 def print_application(summary: ApplicationSummary, console: Console) -> None:
@@ -73,17 +75,20 @@ def sentences(summary: ApplicationSummary) -> list[str]:
         said.append(f"change:     {change.what}: {rates(change.capacity)} requests/s (x{change.factor:.2f}){cost}")
     said += [f"verified:   {each.what}: {verified_in_words(each)}" for each in summary.verification]
     if summary.model is not None and summary.model.errors:
-        model = summary.model
-        off = ", ".join(
-            f"{what} {error:.0%} ({model.judged.get(what, len(model.held_out))})"
-            for what, error in model.errors.items()
-        )
-        loads = len({each.offered_requests_per_second for each in model.held_out})
-        said.append(
-            f"model:      off by {off}: medians over so many figures of endpoints, at {loads} loads that it did not see"
-        )
-        if len(model.held_out) > min(model.judged.values(), default=len(model.held_out)):
-            said.append("            (others were measured less exactly than the aim: 15 % for means, 25 % for p95)")
+        said += _errors_in_words(summary.model)
+    return said
+
+
+def _errors_in_words(model: Model) -> list[str]:
+    loads = len({each.offered_requests_per_second for each in model.held_out})
+    off = ", ".join(f"{what} {error:.0%}" for what, error in model.errors.items())
+    said = [f"model:      off by {off}: medians over endpoints at {loads} loads that it did not see"]
+    own = [
+        f"{what} {part.low:.0%} to {part.high:.0%} (aim {ERRORS_MAX[what]:.0%}: {MET[model.meets(what)]})"
+        for what, part in model.errors_beyond_chance.items()
+    ]
+    if own:
+        said.append(f"            beyond chance: {', '.join(own)}")
     return said
 
 
