@@ -10,16 +10,17 @@ use crate::counters::Counter;
 use crate::counters::scoreboard::Permit;
 use crate::memory;
 use crate::runtime::event_loop::EventLoop;
-use crate::runtime::sockets::accept::{Accepted, Arrival};
+use crate::runtime::sockets::accept::{Accepted, Acceptor, Arrival};
+use crate::runtime::sockets::rounds::ROUND_MAX;
 use crate::runtime::timers::drain::Drain;
 
-/// Connections accepted per loop iteration.
-const ACCEPTS_PER_ITERATION: usize = 64;
-
 impl<D: Disk> Loop<'_, D> {
-    /// Accepts waiting connections up to the limit per iteration; returns true if there may be more.
+    /// Accepts a round of waiting connections, a small one while fewer may wait than usual; returns true if there may be
+    /// more.
     pub(super) fn accept(&mut self, listener: usize) -> bool {
-        for _ in 0..ACCEPTS_PER_ITERATION {
+        let is_overloaded = self.acceptors.get(listener).is_some_and(Acceptor::has_short_queue);
+        let size = if is_overloaded { self.rounds[listener].next(self.state.clock.now) } else { ROUND_MAX };
+        for _ in 0..size {
             let Some(acceptor) = self.acceptors.get(listener) else { return false };
             match acceptor.accept() {
                 Accepted::Connection(arrival) => {

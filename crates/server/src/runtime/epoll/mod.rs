@@ -23,6 +23,7 @@ use crate::runtime::event_loop::{EventLoop, LoopState};
 use crate::runtime::sockets::accept::Acceptor;
 use crate::runtime::sockets::accept::Listener;
 use crate::runtime::sockets::registry;
+use crate::runtime::sockets::rounds::Rounds;
 use crate::runtime::timers::wheel;
 use crate::site::Site;
 use crate::stop::Stop;
@@ -61,6 +62,8 @@ pub struct Loop<'a, D> {
     epoll: OwnedFd,
     /// Empty once the server is stopping.
     acceptors: Vec<Acceptor>,
+    /// By listener, for overload.
+    rounds: Vec<Rounds>,
     /// Descriptors have run out: do not wait for the listeners until the next tick.
     accepting_is_paused: bool,
     outcomes: Vec<(u64, Done)>,
@@ -105,6 +108,7 @@ impl<'a, D: Disk> Loop<'a, D> {
             is_child: false,
             disk,
             epoll,
+            rounds: acceptors.iter().map(|_| Rounds::default()).collect(),
             acceptors,
             accepting_is_paused: false,
             outcomes: Vec::new(),

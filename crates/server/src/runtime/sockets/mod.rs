@@ -4,5 +4,6 @@ pub mod accept;
 pub mod accept_queue;
 pub mod options;
 pub mod registry;
+pub mod rounds;
 pub mod send_rate;
 pub mod transfer;

@@ -11,7 +11,6 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::time::Duration;
 
 use io_uring::{opcode, types};
 use rustix::io::Errno;
@@ -27,14 +26,8 @@ use crate::limits::Limits;
 use crate::memory;
 use crate::runtime::sockets::accept::Listener;
 use crate::runtime::sockets::accept::{self, Accepted, Acceptor, Arrival};
+use crate::runtime::sockets::rounds::Rounds;
 use crate::runtime::timers::drain::Drain;
-
-/// The most connections accepted by system calls per loop iteration.
-const ROUND_CONNECTIONS_MAX: usize = 64;
-
-/// The time that the connections of a round should take at most. They receive in one iteration and send in the next, so
-/// about twice as long passes between a connection's round and its response.
-const ROUND_MAX: Duration = Duration::from_millis(25);
 
 /// If the multishot operation has accepted more connections in one iteration, rounds begin.
 const RUSH: usize = 16;
@@ -61,7 +54,7 @@ impl RingListener {
     /// A listener that does not accept yet.
     pub fn new(listener: Listener, limits: &Limits) -> io::Result<RingListener> {
         let acceptor = Acceptor::new(listener, limits.accept_wait)?;
-        let rounds = Rounds::new(Duration::ZERO);
+        let rounds = Rounds::default();
         Ok(RingListener { acceptor: Some(acceptor), accepting: Accepting::Multishot, rounds })
     }
 
@@ -77,30 +70,6 @@ impl RingListener {
     /// Returns true if accepting is paused until the next tick.
     pub fn is_paused(&self) -> bool {
         self.accepting == Accepting::Paused
-    }
-}
-
-/// How many connections are accepted by system calls at once: fewer if the last ones kept the loop busy for long.
-#[derive(Debug)]
-struct Rounds {
-    size: usize,
-    since: Duration,
-}
-
-impl Rounds {
-    fn new(now: Duration) -> Rounds {
-        Rounds { size: RUSH, since: now }
-    }
-
-    /// The size of the round that begins now.
-    fn next(&mut self, now: Duration) -> usize {
-        let last = now.saturating_sub(std::mem::replace(&mut self.since, now));
-        if last > ROUND_MAX {
-            self.size = (self.size / 2).max(1);
-        } else if last < ROUND_MAX / 2 {
-            self.size = (2 * self.size).min(ROUND_CONNECTIONS_MAX);
-        }
-        self.size
     }
 }
 
@@ -173,7 +142,7 @@ impl Ring<'_> {
     fn begin_rounds(&mut self, listener: usize) {
         let RingListener { accepting, rounds, .. } = &mut self.listeners[listener];
         *accepting = Accepting::Poll;
-        *rounds = Rounds::new(self.state.clock.now);
+        *rounds = Rounds::begin(self.state.clock.now);
         self.queue.cancel(Purpose::Accept, listener as u64);
     }
 
@@ -306,33 +275,6 @@ impl Ring<'_> {
             for token in self.state.clients.tokens() {
                 self.interrupt(token, Interruption::Closed(Reason::TimedOut));
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The size of a round after many, if each connection takes so long.
-    fn settled(each: Duration) -> usize {
-        let mut now = Duration::from_secs(1000);
-        let mut rounds = Rounds::new(now);
-        for _ in 0..20 {
-            now += each * rounds.next(now) as u32;
-        }
-        rounds.size
-    }
-
-    #[test]
-    fn a_round_is_served_in_a_short_time() {
-        assert_eq!(settled(Duration::from_micros(20)), ROUND_CONNECTIONS_MAX);
-        assert_eq!(settled(Duration::from_millis(1)), 16);
-        assert_eq!(settled(Duration::from_secs(1)), 1);
-        for milliseconds in [2, 3, 5, 10, 25] {
-            let each = Duration::from_millis(milliseconds);
-            let time = each * settled(each) as u32;
-            assert!(ROUND_MAX / 2 <= time && time <= ROUND_MAX, "{each:?} each: {time:?}");
         }
     }
 }
