@@ -63,14 +63,15 @@ fn seconds() -> u64 {
     std::env::var("OVERLOAD_SECONDS").map_or(SECONDS, |text| text.parse().expect("a number"))
 }
 
-/// A static server gets five times as many new clients as it can answer, and they give up after a second. It answers as
-/// many as without overload, because none waits that long to be accepted: the queue is shortened.
+/// A server gets five times as many new clients as it can answer, and they give up after a second. It answers as many as
+/// without overload, because none waits that long: the accept queue is shortened, and those who have left get no work. A proxy
+/// finishes the requests that it has begun before it accepts others.
 #[test]
-fn clients_that_give_up_do_not_keep_a_static_server_from_the_others() {
+fn clients_that_give_up_do_not_keep_a_server_from_the_others() {
     // A small share of a processor, so that a load of five times that much leaves the machine its rest.
     let confine = || {
         let mut command = Command::new(ENGINE);
-        command.args(["confine", "--cpu-limit", "0.05", "--drop-pages", "none", "--"]);
+        command.args(["confine", "--cpu-limit", "0.02", "--drop-pages", "none", "--"]);
         command
     };
     if !confine().arg("true").output().unwrap().status.success() {
@@ -78,11 +79,17 @@ fn clients_that_give_up_do_not_keep_a_static_server_from_the_others() {
         return;
     }
     let seconds = seconds();
-    let hold = |architecture: &str| {
-        let root = fixture::site();
+    let root = fixture::site();
+    let origin = Server::start("amped", root.path(), &[]);
+    let upstream = format!("http://{}", origin.address);
+    let hold = |kind: &str, architecture: &str| {
+        let name = format!("{kind}, {architecture}");
         let mut command = confine();
-        command.args([ENGINE, "serve", root.path().to_str().unwrap(), "--architecture", architecture]);
-        command.args(["--listen", "127.0.0.1:0"]);
+        match kind {
+            "serve" => command.args([ENGINE, "serve", root.path().to_str().unwrap()]),
+            _ => command.args([ENGINE, "proxy", "--upstream", &upstream, "--cache-memory", "0"]),
+        };
+        command.args(["--architecture", architecture, "--listen", "127.0.0.1:0"]);
         let server = Server::run(&mut command);
         let close = ["--connection", "close", "--timeout", "1s", "--duration"];
         let alone = load(&server, "/hello.txt", &[&close[..], &["3s", "--clients", "16"]].concat());
@@ -91,21 +98,23 @@ fn clients_that_give_up_do_not_keep_a_static_server_from_the_others() {
         let open = [&close[..], &[&duration, "--rate", &rate, "--arrivals", "poisson"]].concat();
         let over = load(&server, "/hello.txt", &open);
         let shortened = server.stop().value(Counter::LimitAcceptWait);
-        assert!(shortened > 0, "{architecture}: the accept queue was never shortened");
+        assert!(shortened > 0, "{name}: the accept queue was never shortened");
         let goodput = over["requests_per_second"].as_f64().unwrap();
-        assert!(goodput >= 0.8 * capacity, "{architecture}: {goodput}/s of {capacity}/s");
+        let offered = offered(&over);
         // A client's kernel repeats a SYN that was dropped after a second, and then the client connects once more in vain.
         let slowest = over["response_time_seconds"]["p99"].as_f64().unwrap();
-        assert!(slowest <= 2.5, "{architecture}: the 99th percentile is {slowest} s");
-        let offered = offered(&over);
-        eprintln!(
-            "{architecture}: {capacity:.0}/s alone; {goodput:.0}/s of {offered:.0}/s, p99 {slowest:.2} s"
-        );
+        eprintln!("{name}: {capacity:.0}/s alone; {goodput:.0}/s of {offered:.0}/s, p99 {slowest:.2} s");
+        // In the first seconds the queue that the kernel had taken before is worked off.
+        let least = if seconds < 4 * SECONDS { 0.4 } else { 0.8 };
+        assert!(goodput >= least * capacity, "{name}: {goodput}/s of {capacity}/s");
+        assert!(slowest <= 3.5, "{name}: the 99th percentile is {slowest} s");
     };
-    std::thread::scope(|scope| {
-        scope.spawn(move || hold("amped"));
-        scope.spawn(move || hold("uring"));
-    });
+    for kind in ["serve", "proxy"] {
+        std::thread::scope(|scope| {
+            scope.spawn(|| hold(kind, "amped"));
+            scope.spawn(|| hold(kind, "uring"));
+        });
+    }
 }
 
 /// Five times as many requests as the upstream can answer: it goes on answering about as many, none of them late.

@@ -19,7 +19,11 @@ impl<D: Disk> Loop<'_, D> {
     /// more.
     pub(super) fn accept(&mut self, listener: usize) -> bool {
         let is_overloaded = self.acceptors.get(listener).is_some_and(Acceptor::has_short_queue);
-        let size = if is_overloaded { self.rounds[listener].next(self.state.clock.now) } else { ROUND_MAX };
+        let size = if is_overloaded {
+            self.rounds[listener].next_beside(self.events, self.state.clock.now)
+        } else {
+            ROUND_MAX
+        };
         for _ in 0..size {
             let Some(acceptor) = self.acceptors.get(listener) else { return false };
             match acceptor.accept() {

@@ -64,6 +64,8 @@ pub struct Loop<'a, D> {
     acceptors: Vec<Acceptor>,
     /// By listener, for overload.
     rounds: Vec<Rounds>,
+    /// How many there are in this iteration.
+    events: usize,
     /// Descriptors have run out: do not wait for the listeners until the next tick.
     accepting_is_paused: bool,
     outcomes: Vec<(u64, Done)>,
@@ -109,6 +111,7 @@ impl<'a, D: Disk> Loop<'a, D> {
             disk,
             epoll,
             rounds: acceptors.iter().map(|_| Rounds::default()).collect(),
+            events: 0,
             acceptors,
             accepting_is_paused: false,
             outcomes: Vec::new(),
@@ -157,6 +160,7 @@ impl<'a, D: Disk> Loop<'a, D> {
     fn handle_events(&mut self, events: &[epoll::Event]) {
         self.state.clock.update();
         self.sends.begin();
+        self.events = events.len();
         for event in events {
             // What is left has to do for this event.
             if memory::is_critical() {

@@ -17,7 +17,7 @@ use rustix::net::{
 use sojourn_cgi::Ends;
 
 use super::accept_queue::AcceptQueue;
-use super::options::queue_length;
+use super::options::{is_closed_by_peer, queue_length};
 use super::registry;
 use crate::connection::Transport;
 use crate::counters::scoreboard::Permit;
@@ -124,7 +124,10 @@ impl Acceptor {
         match self.accept_raw() {
             Ok(arrival) => {
                 self.accepted(&arrival.socket);
-                Accepted::Connection(arrival)
+                // A client that gave up while it waited gets no work done that others wait for.
+                let has_left =
+                    self.has_short_queue() && is_closed_by_peer(&arrival.socket).unwrap_or_default();
+                if has_left { Accepted::Failed } else { Accepted::Connection(arrival) }
             }
             Err(Errno::AGAIN | Errno::INTR) => {
                 self.queue.look_empty(self.fd());

@@ -49,9 +49,17 @@ pub fn queue_length(listener: impl AsFd) -> io::Result<QueueLength> {
     tcp_info(listener).map(|info| QueueLength { waiting: info.tcpi_unacked, limit: info.tcpi_sacked })
 }
 
+/// The state of a connection whose other side has closed (include/net/tcp_states.h).
+const TCP_CLOSE_WAIT: u8 = 8;
+
 /// How long ago the last data of `connection` arrived, or the connection itself if it has sent none.
 pub fn last_data_age(connection: impl AsFd) -> io::Result<Duration> {
     tcp_info(connection).map(|info| Duration::from_millis(info.tcpi_last_data_recv.into()))
+}
+
+/// Whether the other side of `connection` will send nothing more.
+pub fn is_closed_by_peer(connection: impl AsFd) -> io::Result<bool> {
+    tcp_info(connection).map(|info| info.tcpi_state == TCP_CLOSE_WAIT)
 }
 
 /// Limits how many bytes the kernel takes for `connection` before it has sent them (TCP_NOTSENT_LOWAT).

@@ -1,7 +1,8 @@
 //! How many connections an event loop accepts at once under overload.
 //!
-//! Whoever is accepted waits for all that were accepted with it, here instead of in the kernel, where the accept queue bounds
-//! how long that takes. So a round has as many as are served in a short time.
+//! Whoever is accepted waits for all that were accepted before, here instead of in the kernel, where the accept queue bounds
+//! how long that takes. So a round has as many as are served in a short time. It has few while the loop has much else to do:
+//! a request that is passed on takes several iterations, and if new ones came first, those begun would wait without end.
 
 use std::time::Duration;
 
@@ -11,6 +12,12 @@ const TIME_MAX: Duration = Duration::from_millis(25);
 
 /// The size of the first round.
 const FIRST: usize = 16;
+
+/// The most connections of a round while there is nothing else to do; for each event it is one less.
+const IDLE: usize = 16;
+
+/// However much there is to do, a connection is accepted for so many events. A request that is passed on has fewer.
+const EVENTS_PER_CONNECTION: usize = 8;
 
 /// The most connections of a round.
 pub const ROUND_MAX: usize = 64;
@@ -32,6 +39,12 @@ impl Rounds {
     /// Rounds that begin `now`.
     pub fn begin(now: Duration) -> Rounds {
         Rounds { size: FIRST, since: now }
+    }
+
+    /// The size of the round that begins now, in an iteration with so many `events` of open connections.
+    pub fn next_beside(&mut self, events: usize, now: Duration) -> usize {
+        let most = IDLE.saturating_sub(events).max(events / EVENTS_PER_CONNECTION);
+        self.next(now).min(most).max(1)
     }
 
     /// The size of the round that begins now.
@@ -58,6 +71,37 @@ mod tests {
             now += each * rounds.next(now) as u32;
         }
         rounds.size
+    }
+
+    /// The most events in an iteration after many, if each connection brings so many, one per iteration.
+    fn events(per_connection: usize) -> usize {
+        let mut rounds = Rounds::default();
+        let mut open: Vec<usize> = vec![0; 1000];
+        let mut most = 0;
+        for iteration in 0..2000 {
+            if iteration > 1000 {
+                most = most.max(open.len());
+            }
+            let accepted = rounds.next_beside(open.len(), Duration::ZERO);
+            open.iter_mut().for_each(|events| *events += 1);
+            open.retain(|&events| events < per_connection);
+            open.extend(std::iter::repeat_n(0, accepted));
+        }
+        most
+    }
+
+    #[test]
+    fn requests_that_take_several_iterations_do_not_accumulate() {
+        for per_connection in 1..EVENTS_PER_CONNECTION {
+            let most = events(per_connection);
+            assert!((1..=2 * IDLE).contains(&most), "{per_connection} events each: {most}");
+        }
+    }
+
+    #[test]
+    fn new_clients_come_in_beside_any_number_of_others() {
+        assert_eq!(Rounds::default().next_beside(20, Duration::ZERO), 2);
+        assert_eq!(Rounds::default().next_beside(500, Duration::ZERO), 32);
     }
 
     #[test]

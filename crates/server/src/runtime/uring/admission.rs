@@ -149,7 +149,10 @@ impl Ring<'_> {
     /// Accepts a round of waiting connections by system calls; returns how to go on, and true if more may wait.
     fn accept_round(&mut self, listener: usize) -> (Accepting, bool) {
         let mut next = Accepting::Poll;
-        for _ in 0..self.listeners[listener].rounds.next(self.state.clock.now) {
+        let is_overloaded = self.listeners[listener].has_short_queue();
+        let (rounds, now) = (&mut self.listeners[listener].rounds, self.state.clock.now);
+        let size = if is_overloaded { rounds.next_beside(self.completions, now) } else { rounds.next(now) };
+        for _ in 0..size {
             let Some(acceptor) = &self.listeners[listener].acceptor else { return (next, false) };
             match acceptor.accept() {
                 Accepted::Connection(arrival) => {

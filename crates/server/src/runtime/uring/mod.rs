@@ -83,6 +83,8 @@ struct Ring<'a> {
     listeners: Vec<RingListener>,
     outcomes: Vec<(u64, Done)>,
     batching: Batching,
+    /// How many completions there are in this iteration.
+    completions: usize,
 }
 
 impl<'a> Ring<'a> {
@@ -102,6 +104,7 @@ impl<'a> Ring<'a> {
                 .map(|listener| RingListener::new(listener, &site.limits))
                 .collect::<io::Result<_>>()?,
             outcomes: Vec::new(),
+            completions: 0,
         })
     }
 
@@ -147,6 +150,7 @@ impl<'a> Ring<'a> {
         let is_arrival =
             |completion: &&Completion| matches!(completion.purpose, Purpose::Accept | Purpose::Receive);
         self.batching.record(completions.iter().filter(is_arrival).count(), self.state.clock.now);
+        self.completions = completions.len();
         let mut accepted =
             completions.iter().filter(|completion| completion.purpose == Purpose::Accept).count();
         for completion in completions {
