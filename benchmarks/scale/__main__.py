@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
 import resource
+import shutil
 import statistics
+import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +24,8 @@ import typer
 from rich.console import Console
 
 from benchmarks import command_line, machine, run
-from benchmarks.command_line import Output, Seed
+from benchmarks.command_line import Only, Output, Seed
+from benchmarks.selection import chosen
 from sojourn import _native, queueing
 from sojourn.cluster import dask_cluster
 from sojourn.cluster.dask_cluster import DaskCluster
@@ -34,6 +38,8 @@ from sojourn.planning import replications
 from sojourn.systems import Launch, find
 from sojourn.text import format
 from sojourn.text.toml import read_text
+from sojourn.workload.log import LogOptions, import_log_to_file
+from sojourn.workload.log_pieces import OnWorkers
 
 NAME = "scale-benchmark"
 EMPTY_TASKS = 400
@@ -43,6 +49,10 @@ SWEPT_JOBS = 1_000_000
 REPLICATIONS = 8
 LOG_LINES = 1_600_000
 RECORDS = 2_000_000
+LOGS = 8
+"""Compressed logs that workers take, each its own."""
+LEAD_SECONDS = 0.1
+"""Imports that are to begin at once are told so long before."""
 RECORD = np.dtype(
     [(name, ">u4") for name in ("time", "client", "object", "bytes")]
     + [(name, "u1") for name in ("method", "status", "kind", "server")]
@@ -66,6 +76,10 @@ class Pair:
     name: str
     one: Callable[[], object]
     several: Callable[[], object]
+    written: Path | None = None
+    """What both write, and must write alike."""
+    apart: Callable[[], float] | None = None
+    """The elapsed time of equal parts of the work at once, each on its own: what the machine gives."""
 
 
 def _bench(
@@ -75,16 +89,18 @@ def _bench(
         float, typer.Option(min=0, help="After this time no round begins, but there is at least one.")
     ] = 4,
     quick: Annotated[bool, typer.Option(help="Only try it: small tasks, figures that mean nothing.")] = False,
+    only: Only = None,
     seed: Seed = 1,
     output: Output = machine.ROOT / "runs" / NAME,
 ) -> None:
     """Measure what a task costs, what a second process gives, and whether two generators see what one sees.
 
-    Both sides of a pair run in turn, and the least elapsed time of each counts, because other work only adds to it. The
-    machine should be quiet: a busy core halves what a second process can give. Each measurement is kept in the output's
-    folder when it ends; the same command goes on where it was interrupted.
+    Both sides of a pair run in turn, and the least elapsed time of each counts, because other work only adds to it.
+    --only chooses pairs, and leaves the generators out. The machine should be quiet: a busy core halves what a second
+    process can give. Each measurement is kept in the folder of the output when it ends; the same command goes on
+    where it was interrupted.
 
-    Example: benchmarks/scale/bench --repetitions 3
+    Example: benchmarks/scale/bench --only "*import*" --repetitions 10
     """
     about = run.describe("benchmarks/scale/bench", talk)
     share = 20 if quick else 1
@@ -94,17 +110,25 @@ def _bench(
     with dask_cluster.opened(LocalProcesses(processes), talk.print) as cluster, tempfile.TemporaryDirectory() as work:
         starting = format.seconds(time.monotonic() - began)
         kept.measured("tasks", lambda: [("starting the cluster", starting), *_tasks(cluster, EMPTY_TASKS // share)])
+        logs = Logs(Path(work), cluster, processes, seed)
+        lines, records = LOG_LINES // share, RECORDS // share
         pairs = [
             Pair("a sweep of simulations", *_sweep(cluster, SWEPT_JOBS // share, seed)),
             Pair("replications of one simulation", *_replicated(cluster, 8 * SWEPT_JOBS // share, seed)),
-            Pair("the import of a log, plain", *_import(Path(work), LOG_LINES // share, "", processes, seed)),
-            Pair("the import of a log, gzip", *_import(Path(work), LOG_LINES // share, ".gz", processes, seed)),
-            Pair("the import of World Cup records", *_records(Path(work), RECORDS // share, processes, seed)),
+            logs.on_threads("the import of a log, plain", logs.made(lines, processes)),
+            logs.on_threads("the import of a log, gzip", logs.made(lines, processes, ".gz")),
+            logs.on_threads("the import of World Cup records", logs.records(records)),
         ]
-        kept.measured(
-            "generators",
-            lambda: _generators(cluster, Path(work), LOAD_SECONDS / math.sqrt(share), GENERATOR_ROUNDS, seed),
-        )
+        for ending, form in ((".gz", "gzip"), (".zst", "zstd")):
+            if ending == ".gz" or shutil.which("zstd"):
+                several = logs.made(lines, LOGS, ending).parts
+                pairs.append(logs.on_workers(f"the import of {LOGS} logs on workers, {form}", several))
+        pairs = chosen(only, pairs, "pair")
+        if only is None:
+            kept.measured(
+                "generators",
+                lambda: _generators(cluster, Path(work), LOAD_SECONDS / math.sqrt(share), GENERATOR_ROUNDS, seed),
+            )
         for number in range(repetitions):
             if number > 0 and time.monotonic() - began > 60 * minutes:
                 talk.print(f"{number} rounds: the {minutes:g} minutes are over")
@@ -113,8 +137,9 @@ def _bench(
                 kept.measured(f"{pair.name} {number}", partial(_timed_pair, pair))
     rows: Rows = kept.rows("tasks")
     for pair in pairs:
-        rows += _row(pair.name, [kept.pair(f"{pair.name} {number}") for number in range(repetitions)])
-    rows += kept.rows("generators")
+        rows += _row(pair.name, [kept.times(f"{pair.name} {number}") for number in range(repetitions)])
+    if only is None:
+        rows += kept.rows("generators")
     for name, said in rows:
         print(f"| {name} | {said} |")
     (output / "scale.json").write_text(json.dumps({"about": about | settings, "rows": rows}, indent=2) + "\n")
@@ -148,30 +173,31 @@ class _Kept:
     def rows(self, name: str) -> Rows:
         return [(each, said) for each, said in self._values[name]]
 
-    def pair(self, name: str) -> tuple[float, float] | None:
+    def times(self, name: str) -> list[float] | None:
         """The elapsed times of a pair's round, if it was measured."""
-        found = self._values.get(name)
-        return None if found is None else (found[0], found[1])
+        return self._values.get(name)
 
 
-def _timed_pair(pair: Pair) -> tuple[float, float]:
-    """The elapsed times of both sides, whose results must be the same."""
+def _timed_pair(pair: Pair) -> list[float]:
+    """The elapsed times of both sides, whose results must be the same, and of the parts apart."""
     times, results = [], []
     for side in (pair.one, pair.several):
         began = time.perf_counter()
-        results.append(side())
+        result = side()
         times.append(time.perf_counter() - began)
+        results.append((result, pair.written and pair.written.read_bytes()))
     assert results[0] == results[1], f"{pair.name}: the sides differ"
-    return times[0], times[1]
+    return times if pair.apart is None else [*times, pair.apart()]
 
 
-def _row(name: str, rounds: list[tuple[float, float] | None]) -> Rows:
-    """The least elapsed times of both sides, their ratio, and the ratios of the rounds."""
+def _row(name: str, rounds: list[list[float] | None]) -> Rows:
+    """The least elapsed times of both sides and of the parts apart, their ratios, and the ratios of the rounds."""
     times = [each for each in rounds if each is not None]
-    alone, spread = (min(side) for side in zip(*times, strict=True))
-    ratios = sorted(first / second for first, second in times)
-    said = f"{alone:.2f} s and {spread:.2f} s: {alone / spread:.2f} times as fast"
+    alone, spread, *apart = (min(side) for side in zip(*times, strict=True))
+    ratios = sorted(each[0] / each[1] for each in times)
+    said = f"{alone:.3f} s and {spread:.3f} s: {alone / spread:.2f} times as fast"
     said += f" ({len(times)} rounds: {ratios[0]:.2f} to {ratios[-1]:.2f}, median {statistics.median(ratios):.2f})"
+    said += "".join(f"; equal parts apart, at once: {each:.3f} s, {alone / each:.2f} times" for each in apart)
     return [(name, said)]
 
 
@@ -269,42 +295,100 @@ def _one_core() -> Iterator[None]:
 # -- logs
 
 
-def _import(
-    work: Path, lines: int, ending: str, cores: int, seed: int
-) -> tuple[Callable[[], object], Callable[[], object]]:
-    path = work / f"access.log{ending}"
-    _native.synthesise_log(str(work / "access.log"), seed, lines)
-    if ending:
-        import gzip
+@dataclass(frozen=True)
+class Made:
+    """A log, and the same in equal parts."""
 
-        path.write_bytes(gzip.compress((work / "access.log").read_bytes(), 1))
-
-    return _imports(path, work, cores, seed)
+    whole: Path
+    parts: list[Path]
 
 
-def _records(work: Path, count: int, cores: int, seed: int) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Records of many clients: the tables of names are larger than a processor's cache."""
-    random = np.random.default_rng(seed)
-    records = np.zeros(count, RECORD)
-    records["time"] = 894_000_000 + np.arange(count) // 300
-    records["client"] = 300_000 * random.random(count) ** 3
-    records["object"] = 40_000 * random.random(count) ** 4
-    records["bytes"] = 100 + records["object"] * 7 % 5000
-    records["status"] = 0x42
-    records["kind"] = records["object"] % 3 > 0
-    path = work / "wc_day50_1"
-    path.write_bytes(records.tobytes())
-    return _imports(path, work, cores, seed)
+@dataclass(frozen=True)
+class Logs:
+    """Logs that are made in a folder, and imported there."""
+
+    folder: Path
+    cluster: DaskCluster
+    cores: int
+    seed: int
+
+    def made(self, lines: int, parts: int, ending: str = "") -> Made:
+        """A log of the combined format, compressed as its ending says."""
+        plain = self.folder / "plain.log"
+        if not plain.exists():
+            _native.synthesise_log(str(plain), self.seed, lines)
+        text = plain.read_bytes()
+        ends = [text.index(b"\n", len(text) * number // parts - 1) + 1 for number in range(1, parts)]
+        return self._stored(f"access.log{ending}", text, ends, ending)
+
+    def records(self, count: int) -> Made:
+        """Records of many clients: the tables of names are larger than a processor's cache."""
+        random = np.random.default_rng(self.seed)
+        records = np.zeros(count, RECORD)
+        records["time"] = 894_000_000 + np.arange(count) // 300
+        records["client"] = 300_000 * random.random(count) ** 3
+        records["object"] = 40_000 * random.random(count) ** 4
+        records["bytes"] = 100 + records["object"] * 7 % 5000
+        records["status"] = 0x42
+        records["kind"] = records["object"] % 3 > 0
+        ends = [count * number // self.cores * RECORD.itemsize for number in range(1, self.cores)]
+        return self._stored("wc_day50_1", records.tobytes(), ends, "")
+
+    def _stored(self, name: str, text: bytes, ends: list[int], ending: str) -> Made:
+        ranges = zip([0, *ends], [*ends, len(text)], strict=True)
+        parts = [
+            _written(self.folder / f"{len(ends) + 1}-{number}-{name}", text[begin:end], ending)
+            for number, (begin, end) in enumerate(ranges)
+        ]
+        return Made(_written(self.folder / name, text, ending), parts)
+
+    def on_threads(self, name: str, log: Made) -> Pair:
+        trace = self.folder / "trace"
+        one, several = (partial(_imported, [log.whole], trace, parsers, self.seed) for parsers in (0, self.cores - 1))
+        return Pair(name, one, several, trace, partial(self._apart, log.parts))
+
+    def on_workers(self, name: str, logs: list[Path]) -> Pair:
+        trace = self.folder / "trace"
+
+        def alone() -> None:
+            _imported(logs, trace, 0, self.seed)
+
+        def on_workers() -> None:
+            options = LogOptions(also=[str(log) for log in logs[1:]])
+            import_log_to_file(
+                str(logs[0]), trace, options, self.seed, lambda *_: None, parsing=OnWorkers(self.cluster)
+            )
+
+        return Pair(name, alone, on_workers, trace)
+
+    def _apart(self, parts: list[Path]) -> float:
+        at = time.monotonic() + LEAD_SECONDS
+        ends = self.cluster.each(_imported_at, ((str(part), str(self.folder), self.seed, at) for part in parts))
+        return max(in_order(ends)) - at
 
 
-def _imports(path: Path, work: Path, cores: int, seed: int) -> tuple[Callable[[], object], Callable[[], object]]:
-    def imported(parsers: int) -> object:
-        target = work / "trace"
-        options = _native.LogOptions(parsers=parsers)
-        report = _native.import_log_to_file(str(path), str(target), str(work), options, seed)
-        return report, target.read_bytes()
+def _written(path: Path, text: bytes, ending: str) -> Path:
+    if ending == ".gz":
+        path.write_bytes(gzip.compress(text, 1))
+    elif ending == ".zst":
+        subprocess.run(["zstd", "--quiet", "--force", "-o", path], input=text, check=True)
+    else:
+        path.write_bytes(text)
+    return path
 
-    return partial(imported, 0), partial(imported, cores - 1)
+
+def _imported(logs: Sequence[Path], trace: Path, parsers: int, seed: int) -> object:
+    options = _native.LogOptions(parsers=parsers)
+    paths = [(str(log), False) for log in logs]
+    return _native.import_log_to_file(paths, str(trace), str(trace.parent), options, seed)
+
+
+def _imported_at(log: str, folder: str, seed: int, at: float) -> float:
+    """Imports a log on one thread, from a moment on; returns the moment of its end."""
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        time.sleep(max(0, at - time.monotonic()))
+        _imported([Path(log)], Path(own) / "trace", 0, seed)
+        return time.monotonic()
 
 
 # -- load
