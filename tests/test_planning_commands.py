@@ -272,6 +272,9 @@ def test_plan_web99() -> None:
     said = run("plan", "web99", "--ram", "4GiB", env=WIDE).stdout
     assert "page cache of 4 GiB: connections" in said
     assert "869 (NFS) and 1,039 (local)" in said
+    busy = run("plan", "web99", "--connections", "500", "--cpu-time", "100us", "--cores", "2", env=WIDE).stdout
+    assert "5,885 connections at 3.40 requests/s each; 500 use 8.5 % of it" in busy, busy
+    assert run("plan", "web99", "--connections", "500", "--cpu-time", "0s").returncode == 2
     bare = run("plan", "web99")
     assert bare.returncode == 2
     assert "hint:" in bare.stderr

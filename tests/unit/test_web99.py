@@ -13,7 +13,7 @@ from sojourn.planning.web99.placement import (
     largest_connections_cached,
     page_cache,
 )
-from sojourn.planning.web99.sizing import size
+from sojourn.planning.web99.sizing import Processor, size
 
 GIB = 2**30
 LOCAL, REMOTE = Disk("local", 17.7e6), Disk("remote", 14.8e6)
@@ -49,6 +49,21 @@ def test_class_3_on_disk_carries_869_and_1039() -> None:
         kilobyte=1024,
     )
     assert [round(disk.class3_on_disk_connections) for disk in sizing.disks] == [1_039, 869]
+
+
+def test_the_processor_carries_connections_by_the_utilisation_law() -> None:
+    sizing = size(
+        ram_bytes=None,
+        connections=500,
+        disks=[],
+        connection_bits_per_second=400e3,
+        kilobyte=1024,
+        processor=Processor(2, 100e-6),
+    )
+    # 50,000 byte/s over 14,712 bytes.
+    assert sizing.requests_per_second == pytest.approx(3.3987, rel=1e-4)
+    assert sizing.processor_connections == pytest.approx(2 / (3.3987 * 100e-6), rel=1e-4)
+    assert sizing.processor_utilisation == pytest.approx(500 * 3.3987 * 100e-6 / 2, rel=1e-4)
 
 
 def test_optimal_placement_beats_the_hottest_of_class_3() -> None:

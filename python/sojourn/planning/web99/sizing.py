@@ -1,4 +1,4 @@
-"""Sizes RAM, disks and network: connections for given resources, or resources for given connections.
+"""Sizes RAM, disks, processor and network: connections for given resources, or resources for given connections.
 
 Three schemes: the report's (classes 0 to 2 in RAM, all of class 3 on disk), the optimal placement of single files, and
 a page cache, which is what servers have.
@@ -44,6 +44,14 @@ PAGE_CACHE = (
 
 
 @dataclass(frozen=True)
+class Processor:
+    """The cores of the server, and the CPU time that the mean request takes of one."""
+
+    cores: float
+    seconds_per_request: float
+
+
+@dataclass(frozen=True)
 class DiskAnswer:
     """The capacity that one disk adds."""
 
@@ -81,6 +89,12 @@ class Sizing:
     network_minimum_bits_per_second: float | None
     network_bits_per_second: float | None
     network_cards: int | None
+    requests_per_second: float
+    """Of one connection: its rate over the mean access."""
+    processor_connections: float | None
+    """The connections with which the processor is always busy."""
+    processor_utilisation: float | None
+    """With the given connections."""
     disks: list[DiskAnswer]
     remote_loss_fraction: float | None
     """The relative difference of the slowest disk's optimum from the fastest's."""
@@ -94,13 +108,16 @@ def size(
     disks: Sequence[Disk],
     connection_bits_per_second: float,
     kilobyte: int,
+    processor: Processor | None = None,
 ) -> Sizing:
-    """Computes connections for the RAM, RAM for the connections, or both."""
+    """Computes connections for the RAM, RAM for the connections, or both; with a processor also its connections."""
     rate = connection_bits_per_second / 8
     answers = [_disk(disk, ram_bytes, connections, rate, kilobyte) for disk in disks]
     optima = [each.optimal_connections for each in answers if each.optimal_connections]
     files = None if connections is None else FileSet(connections, kilobyte)
     network = None if connections is None else connections * connection_bits_per_second
+    requests = rate / (access_kilobytes()[0] * kilobyte)
+    carried = None if processor is None else processor.cores / (requests * processor.seconds_per_request)
     return Sizing(
         kilobyte=kilobyte,
         connection_bits_per_second=connection_bits_per_second,
@@ -113,6 +130,9 @@ def size(
         network_minimum_bits_per_second=None if connections is None else connections * MINIMUM_BITS_PER_SECOND,
         network_bits_per_second=network,
         network_cards=None if network is None else math.ceil(network / NIC_BITS_PER_SECOND),
+        requests_per_second=requests,
+        processor_connections=carried,
+        processor_utilisation=None if carried is None or connections is None else connections / carried,
         disks=answers,
         remote_loss_fraction=1 - min(optima) / max(optima) if len(optima) > 1 else None,
         corrections=CORRECTIONS,

@@ -24,6 +24,13 @@ def print_sizing(sizing: Sizing, console: Console) -> None:
         cards = f"{sizing.network_cards} gigabit card" + ("s" if sizing.network_cards != 1 else "")
         least = format.bandwidth(sizing.network_minimum_bits_per_second)
         rows.append(("network", f"{format.bandwidth(sizing.network_bits_per_second)} ({least} at the least): {cards}"))
+    if sizing.processor_connections is not None:
+        requests = (
+            f"{format.count(sizing.processor_connections)} connections at {sizing.requests_per_second:.2f} requests/s"
+        )
+        use = sizing.processor_utilisation
+        busy = "" if use is None else f"; {format.count(sizing.connections)} use {format.percent(use)} of it"
+        rows.append(("processor", f"{requests} each{busy}"))
     print_pairs(rows, console)
     if sizing.disks:
         _print_disks(sizing, console)
