@@ -4,6 +4,8 @@
 //! [`fastcgi`] frames both as the records of FastCGI, and [`responder`] is an application's side of it. Nothing here
 //! opens a socket or starts a process.
 
+#![forbid(unsafe_code)]
+
 pub mod environment;
 pub mod fastcgi;
 pub mod responder;

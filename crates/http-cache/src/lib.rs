@@ -5,6 +5,8 @@
 //! response into [`Metadata`]. [`lookup()`] decides whether it answers a later request. [`forward`] writes requests to
 //! the origin, and [`validation`] handles its 304 (revalidation).
 
+#![forbid(unsafe_code)]
+
 mod answer;
 mod cache_status;
 pub mod control;

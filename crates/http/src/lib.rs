@@ -6,6 +6,8 @@
 //! take the same form. Where RFC 9112 leaves a choice, the strict one is taken:
 //! whatever two implementations could read differently is refused.
 
+#![forbid(unsafe_code)]
+
 pub mod address;
 pub mod chunked;
 pub mod condition;

@@ -6,6 +6,8 @@
 //!
 //! [`hls`] makes a film's playlist and segments from its index.
 
+#![forbid(unsafe_code)]
+
 pub mod hls;
 pub mod mp4;
 pub mod packetiser;

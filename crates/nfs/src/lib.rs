@@ -5,6 +5,8 @@
 //! [`Call::record`] writes, joins the fragments of the reply ([`fragment`]), and gives the record to [`reply`]. The crate
 //! `nfs3_client` was not used: it refuses replies in several fragments, and it allocates what a reply's lengths say.
 
+#![forbid(unsafe_code)]
+
 mod call;
 mod reply;
 mod xdr;

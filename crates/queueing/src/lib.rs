@@ -15,6 +15,8 @@
 //! - [`simulator`]: discrete-event simulation of a station or of a system;
 //! - [`solver`]: the analytic solvers of a system, side by side.
 
+#![forbid(unsafe_code)]
+
 pub mod closed_form;
 mod complex;
 pub mod distribution;

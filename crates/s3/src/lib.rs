@@ -4,6 +4,8 @@
 //! what comes out. `rusty-s3`, the signer without sockets, was not used: it writes presigned URLs, which change with
 //! every request, and it does not sign the fields of a request, which is what the published test vectors check.
 
+#![forbid(unsafe_code)]
+
 pub mod credentials;
 mod location;
 mod settings;

@@ -3,6 +3,8 @@
 //! Read `trace` first (the central type), then `import` (where traces come from) and `arrivals` (how they are
 //! replayed). Randomness is always an argument, so a seed determines everything.
 
+#![forbid(unsafe_code)]
+
 pub mod arrivals;
 pub mod characterise;
 pub mod import;

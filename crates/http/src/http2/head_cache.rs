@@ -161,6 +161,7 @@ mod tests {
 
     /// Even if it is in the same set.
     #[test]
+    #[cfg_attr(miri, ignore = "it takes minutes")]
     fn the_last_one_stays_while_another_is_looked_for() {
         let mut cache = HeadCache::default();
         let texts: Vec<_> = (0..2 * SETS).map(|number| format!("X: {number}\r\n").into_bytes()).collect();

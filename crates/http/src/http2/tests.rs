@@ -451,6 +451,7 @@ proptest! {
 
     /// However the bytes are cut, the events are the same.
     #[test]
+    #[cfg_attr(miri, ignore = "it takes minutes")]
     fn any_schedule_of_frames(
         list in vec(any_frame(), 0..40),
         piece_bytes in 1_usize..200,
@@ -466,6 +467,7 @@ proptest! {
 
     /// Two sides that follow the rules never see an error, and bodies arrive whole.
     #[test]
+    #[cfg_attr(miri, ignore = "it takes minutes")]
     fn two_sides_agree(
         bodies in vec((1_usize..200_000, 1_usize..50_000), 1..9),
         piece_bytes in 1_usize..40_000,
