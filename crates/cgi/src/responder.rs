@@ -200,6 +200,7 @@ mod tests {
 
     /// What [`fastcgi`] writes is read as it was meant, in pieces of any size.
     #[test]
+    #[cfg_attr(miri, ignore = "it takes minutes")]
     fn both_sides_agree() {
         let head = b"POST /a?b HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nX-Long: xxxxxxxxxxxxxxxxxxxxxxxxx\r\n\r\n";
         let Ok(Parsed::Complete(request)) = Parser::default().parse(head) else { unreachable!() };
