@@ -96,13 +96,14 @@ def _with_words(server: Configured, words: str) -> Configured:
 
 
 def competitors() -> Sequence[Competitor]:
-    """Returns all competitors in the order of the tables: ours, peers, the bare loop."""
+    """Returns all competitors in the order of the tables: ours, peers, the least that is possible."""
     return [
         *(_ours(name) for name in architectures()),
         Competitor("nginx", "peer", lambda launch, _: NGINX_PROXY.start(launch), _is("fastcgi")),
         _peer(Gateway(LIGHTTPD, _LIGHTTPD)),
         _peer(Gateway(APACHE2, _APACHE)),
         _peer(Gateway(CADDY, {"fastcgi": _CADDY})),
+        Competitor("null-gateway", "null", _start_floor, _is("fastcgi")),
         Competitor("null-spawn", "null", _start_loop, _is("cgi")),
     ]
 
@@ -131,6 +132,11 @@ def _peer(gateway: Gateway) -> Competitor:
 
 def _is(kind: Kind) -> Callable[[conditions.Condition], bool]:
     return lambda condition: isinstance(condition, Condition) and condition.of == kind
+
+
+def _start_floor(launch: Launch, condition: conditions.Condition) -> Running:
+    application = urlsplit(launch.upstream or "").netloc
+    return start_null_responder(launch, condition, "--variant", "gateway", "--application", application)
 
 
 def _start_loop(launch: Launch, condition: conditions.Condition) -> Running:

@@ -7,6 +7,7 @@
 
 mod epoll;
 mod folder;
+mod gateway;
 mod response;
 mod ring;
 mod script;
@@ -45,6 +46,9 @@ struct Options {
     /// Whether a connection stays open after its response
     #[arg(long, default_value = "keep-alive")]
     connection: Connection,
+    /// Where the application of the gateway is
+    #[arg(long, value_name = "ADDRESS")]
+    application: Option<SocketAddr>,
     /// What the response says to caches; without it, nothing
     #[arg(long, value_name = "VALUE")]
     cache_control: Option<String>,
@@ -58,6 +62,8 @@ enum Variant {
     Sendfile,
     /// epoll; an application that speaks FastCGI
     Fastcgi,
+    /// epoll; a gateway to an application that speaks FastCGI and has the same file
+    Gateway,
     /// epoll; a script is started for each request, and what it writes is the response
     Spawn,
     /// io_uring: multishot accept; receive, send and close are one chain, so each connection is closed
@@ -105,6 +111,13 @@ fn run(options: &Options) -> anyhow::Result<()> {
         Variant::Fastcgi => {
             let response = response.into_records();
             epoll::serve_one(&listener, keep, |to, sent| response.write(to, sent))?;
+        }
+        Variant::Gateway => {
+            let application = options.application.context("the gateway needs --application")?;
+            anyhow::ensure!(keep == Connection::KeepAlive, "the gateway keeps connections");
+            let records =
+                Response::of(&options.file, keep, &fields).with_context(cannot_read)?.into_records();
+            gateway::serve(&listener, application, &response, &records)?;
         }
         Variant::Spawn => {
             let script = options.file.canonicalize()?;

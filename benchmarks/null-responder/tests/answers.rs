@@ -174,3 +174,22 @@ fn an_application_answers_with_records() {
         assert_eq!(end, [1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     }
 }
+
+#[test]
+fn a_gateway_passes_on_what_the_application_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    let body: Vec<u8> = (0..50_000).map(|index| (index % 251) as u8).collect();
+    std::fs::write(&file, &body).unwrap();
+    let application = start_with(&file, &["--variant", "fastcgi"]);
+    let options = ["--variant", "gateway", "--application", &application.address];
+    let running = start_with(&file, &options);
+    let mut streams = [connect(&running), connect(&running)];
+    for _ in 0..3 {
+        for stream in &mut streams {
+            let (connection, received) = ask(stream);
+            assert_eq!(connection, "keep-alive");
+            assert!(received == body, "the body is the file");
+        }
+    }
+}
