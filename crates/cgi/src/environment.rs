@@ -1,5 +1,6 @@
 //! The meta-variables of a request (RFC 3875, 4.1), and the further ones that PHP and nginx set.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use memchr::memchr;
@@ -14,10 +15,13 @@ const GATEWAY_INTERFACE: &[u8] = b"CGI/1.1";
 /// The value of SERVER_SOFTWARE; no version, as in the Server field.
 const SERVER_SOFTWARE: &[u8] = b"Sojourn";
 
-/// Capacity reserved per variable, about the usual length of one field.
+/// The usual length of a field's variable at most, which then needs no memory.
 const VARIABLE_BYTES: usize = 64;
 
-/// Most requests have no more fields.
+/// What comes before a field's name.
+const FIELD_PREFIX: &[u8] = b"HTTP_";
+
+/// Most requests have no more fields, which then need no memory.
 const FIELDS_USUAL: usize = 16;
 
 /// Where an application's scripts are, and what else its processes are told.
@@ -54,6 +58,33 @@ pub struct Ends {
     pub server: Option<IpAddr>,
 }
 
+/// Where the variables of a request go.
+pub trait Variables {
+    /// Adds a variable whose value is put together from `parts`.
+    fn add(&mut self, name: &[u8], parts: &[&[u8]]);
+}
+
+impl<F: FnMut(&[u8], &[&[u8]])> Variables for F {
+    fn add(&mut self, name: &[u8], parts: &[&[u8]]) {
+        self(name, parts);
+    }
+}
+
+/// Leaves out the variables that an application's own ones replace.
+struct Computed<'a, V> {
+    variables: &'a mut V,
+    own: &'a [(Vec<u8>, Vec<u8>)],
+}
+
+impl<V: Variables> Variables for Computed<'_, V> {
+    #[inline(always)]
+    fn add(&mut self, name: &[u8], parts: &[&[u8]]) {
+        if self.own.is_empty() || !self.own.iter().any(|(other, _)| other == name) {
+            self.variables.add(name, parts);
+        }
+    }
+}
+
 /// The script that a path names, and the rest of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Script<'a> {
@@ -66,32 +97,34 @@ pub struct Script<'a> {
 }
 
 impl Application {
-    /// Calls `append` once per variable of `request`, with the value in parts and the script that the path names. Withheld
-    /// fields become no variables.
+    /// Adds the variables of `request` for the script that its path names. Withheld fields become no variables.
     ///
-    /// Returns `false`, with nothing appended, if the path leaves the site.
+    /// Returns `false`, with nothing added, if the path leaves the site.
     pub fn variables_of(
         &self,
         request: &Request<'_>,
         client: Client,
         is_withheld: impl Fn(&[u8]) -> bool,
-        append: impl FnMut(&[u8], &[&[u8]]),
+        variables: &mut impl Variables,
     ) -> bool {
         let Ok(path) = SitePath::decode(request.target) else { return false };
-        let mut name = Vec::with_capacity(path.as_bytes().len() + self.index.len() + 1);
-        name.push(b'/');
-        name.extend_from_slice(path.as_bytes());
+        let path = path.as_bytes();
+        let mut name = match request.target.split_at_checked(path.len() + 1) {
+            // As most are written.
+            Some((start @ [b'/', rest @ ..], _)) if rest == path => Cow::Borrowed(start),
+            _ => Cow::Owned([b"/", path].concat()),
+        };
         let script = match &self.script {
             Some(file) => Script { file: [file, b""], name: b"", path_info: &name },
             None => {
                 if name.ends_with(b"/") {
-                    name.extend_from_slice(&self.index);
+                    name.to_mut().extend_from_slice(&self.index);
                 }
                 let (name, path_info) = name.split_at(script_end(&name, &self.suffix).unwrap_or(name.len()));
                 Script { file: [&self.root, name], name, path_info }
             }
         };
-        self.variables_for(&script, request, client, is_withheld, append);
+        self.variables_for(&script, request, client, is_withheld, variables);
         true
     }
 
@@ -106,52 +139,47 @@ impl Application {
         request: &Request<'_>,
         client: Client,
         is_withheld: impl Fn(&[u8]) -> bool,
-        mut append: impl FnMut(&[u8], &[&[u8]]),
+        variables: &mut impl Variables,
     ) {
-        let is_replaced = |name: &[u8]| self.variables.iter().any(|(other, _)| other == name);
-        let mut add = |name: &[u8], value: &[&[u8]]| {
-            if self.variables.is_empty() || !is_replaced(name) {
-                append(name, value);
-            }
-        };
+        let mut computed = Computed { variables, own: &self.variables };
         let (name, port) = name_and_port(request.host.unwrap_or_default(), client.is_secure);
         let query = memchr(b'?', request.target).map_or(&b""[..], |mark| &request.target[mark + 1..]);
         let method = &request.line[..memchr(b' ', request.line).unwrap_or(request.line.len())];
-        add(b"GATEWAY_INTERFACE", &[GATEWAY_INTERFACE]);
-        add(b"SERVER_SOFTWARE", &[SERVER_SOFTWARE]);
-        add(b"SERVER_PROTOCOL", &[protocol(client.version)]);
-        add(b"SERVER_NAME", &[name]);
-        add(b"SERVER_PORT", &[port]);
-        add(b"REQUEST_METHOD", &[method]);
+        computed.add(b"GATEWAY_INTERFACE", &[GATEWAY_INTERFACE]);
+        computed.add(b"SERVER_SOFTWARE", &[SERVER_SOFTWARE]);
+        computed.add(b"SERVER_PROTOCOL", &[protocol(client.version)]);
+        computed.add(b"SERVER_NAME", &[name]);
+        computed.add(b"SERVER_PORT", &[port]);
+        computed.add(b"REQUEST_METHOD", &[method]);
         let slash: &[u8] = if request.target.first() == Some(&b'?') { b"/" } else { b"" };
-        add(b"REQUEST_URI", &[slash, request.target]);
-        add(b"REQUEST_SCHEME", &[if client.is_secure { b"https" } else { b"http" }]);
+        computed.add(b"REQUEST_URI", &[slash, request.target]);
+        computed.add(b"REQUEST_SCHEME", &[if client.is_secure { b"https" } else { b"http" }]);
         if client.is_secure {
-            add(b"HTTPS", &[b"on"]);
+            computed.add(b"HTTPS", &[b"on"]);
         }
-        add(b"QUERY_STRING", &[query]);
-        add(b"REMOTE_ADDR", &[AddressText::of(client.address).as_bytes()]);
+        computed.add(b"QUERY_STRING", &[query]);
+        computed.add(b"REMOTE_ADDR", &[AddressText::of(client.address).as_bytes()]);
         if let Some(port) = client.ends.client_port {
-            add(b"REMOTE_PORT", &[AddressText::of_port(port).as_bytes()]);
+            computed.add(b"REMOTE_PORT", &[AddressText::of_port(port).as_bytes()]);
         }
         if let Some(server) = client.ends.server {
-            add(b"SERVER_ADDR", &[AddressText::of(server).as_bytes()]);
+            computed.add(b"SERVER_ADDR", &[AddressText::of(server).as_bytes()]);
         }
-        add(b"DOCUMENT_ROOT", &[&self.root]);
-        add(b"DOCUMENT_URI", &[script.name, script.path_info]);
-        add(b"SCRIPT_NAME", &[script.name]);
-        add(b"SCRIPT_FILENAME", &script.file);
-        add(b"PATH_INFO", &[script.path_info]);
+        computed.add(b"DOCUMENT_ROOT", &[&self.root]);
+        computed.add(b"DOCUMENT_URI", &[script.name, script.path_info]);
+        computed.add(b"SCRIPT_NAME", &[script.name]);
+        computed.add(b"SCRIPT_FILENAME", &script.file);
+        computed.add(b"PATH_INFO", &[script.path_info]);
         if !script.path_info.is_empty() {
-            add(b"PATH_TRANSLATED", &[&self.root, script.path_info]);
+            computed.add(b"PATH_TRANSLATED", &[&self.root, script.path_info]);
         }
         // PHP's CGI program refuses to run without this variable (`cgi.force_redirect`).
-        add(b"REDIRECT_STATUS", &[b"200"]);
+        computed.add(b"REDIRECT_STATUS", &[b"200"]);
         if let Some(host) = request.host {
-            add(b"HTTP_HOST", &[host]);
+            computed.add(b"HTTP_HOST", &[host]);
         }
-        fields(request, is_withheld, &mut add);
-        self.variables.iter().for_each(|(name, value)| append(name, &[value]));
+        fields(request, is_withheld, &mut computed);
+        self.variables.iter().for_each(|(name, value)| variables.add(name, &[value]));
     }
 }
 
@@ -192,9 +220,9 @@ fn name_and_port(host: &[u8], is_secure: bool) -> (&[u8], &[u8]) {
 
 /// The request's fields as `HTTP_` variables, and those that describe its body; fields with equal names are joined by
 /// commas.
-fn fields(request: &Request<'_>, is_withheld: impl Fn(&[u8]) -> bool, add: &mut impl FnMut(&[u8], &[&[u8]])) {
+fn fields(request: &Request<'_>, is_withheld: impl Fn(&[u8]) -> bool, variables: &mut impl Variables) {
     let (mut content_type, mut content_length) = (&b""[..], &b""[..]);
-    let mut lines = Vec::with_capacity(FIELDS_USUAL);
+    let mut lines = Lines::default();
     // A bit for each name, and those that have come again: few lines have to be compared with others.
     let (mut marks, mut marks_again) = (0_u64, 0_u64);
     for (name, value) in field_lines(request.fields) {
@@ -214,15 +242,24 @@ fn fields(request: &Request<'_>, is_withheld: impl Fn(&[u8]) -> bool, add: &mut 
     if content_length.is_empty() && request.body == Body::Length(0) && expects_body(request) {
         content_length = b"0";
     }
-    add(b"CONTENT_TYPE", &[content_type]);
-    add(b"CONTENT_LENGTH", &[content_length]);
-    let mut variable = Vec::with_capacity(VARIABLE_BYTES);
+    variables.add(b"CONTENT_TYPE", &[content_type]);
+    variables.add(b"CONTENT_LENGTH", &[content_length]);
+    let (mut short, mut long) = ([0; VARIABLE_BYTES], Vec::new());
+    let lines = lines.as_slice();
     for (index, (name, value)) in lines.iter().enumerate() {
-        variable.clear();
-        variable.extend_from_slice(b"HTTP_");
-        variable.extend(name.iter().map(|byte| VARIABLE_BYTE[usize::from(*byte)]));
+        let length = FIELD_PREFIX.len() + name.len();
+        let variable = match short.get_mut(..length) {
+            Some(variable) => variable,
+            None => {
+                long.resize(length, 0);
+                &mut long[..length]
+            }
+        };
+        let (prefix, rest) = variable.split_at_mut(FIELD_PREFIX.len());
+        prefix.copy_from_slice(FIELD_PREFIX);
+        rest.iter_mut().zip(*name).for_each(|(to, byte)| *to = VARIABLE_BYTE[usize::from(*byte)]);
         if marks_again & mark(name) == 0 {
-            add(&variable, &[value]);
+            variables.add(variable, &[value]);
             continue;
         }
         let is_same = |other: &[u8]| other.eq_ignore_ascii_case(name);
@@ -236,7 +273,35 @@ fn fields(request: &Request<'_>, is_withheld: impl Fn(&[u8]) -> bool, add: &mut 
         for (_, value) in lines[index + 1..].iter().filter(|(other, _)| is_same(other)) {
             list.extend([separator, value]);
         }
-        add(&variable, &list);
+        variables.add(variable, &list);
+    }
+}
+
+/// Names and values of fields.
+#[derive(Default)]
+struct Lines<'b> {
+    first: [(&'b [u8], &'b [u8]); FIELDS_USUAL],
+    count: usize,
+    /// All of them, if they are more.
+    all: Vec<(&'b [u8], &'b [u8])>,
+}
+
+impl<'b> Lines<'b> {
+    fn push(&mut self, line: (&'b [u8], &'b [u8])) {
+        match self.first.get_mut(self.count) {
+            Some(place) => *place = line,
+            None => {
+                if self.all.is_empty() {
+                    self.all.extend_from_slice(&self.first);
+                }
+                self.all.push(line);
+            }
+        }
+        self.count += 1;
+    }
+
+    fn as_slice(&self) -> &[(&'b [u8], &'b [u8])] {
+        if self.all.is_empty() { &self.first[..self.count] } else { &self.all }
     }
 }
 
@@ -311,9 +376,10 @@ mod tests {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let mut found = BTreeMap::new();
         let is_withheld = |name: &[u8]| name == b"x-withheld";
-        let is_inside = application.variables_of(&request, client, is_withheld, |name, value| {
-            assert_eq!(found.insert(text(name), text(&value.concat())), None, "each name once");
-        });
+        let is_inside =
+            application.variables_of(&request, client, is_withheld, &mut |name: &[u8], value: &[&[u8]]| {
+                assert_eq!(found.insert(text(name), text(&value.concat())), None, "each name once");
+            });
         is_inside.then_some(found)
     }
 
@@ -367,6 +433,19 @@ mod tests {
         }
         assert!(!found.contains_key("HTTP_PROXY") && !found.contains_key("HTTP_EXPECT"));
         assert!(!found.contains_key("HTTP_CONTENT_TYPE") && !found.contains_key("HTTP_X_WITHHELD"));
+    }
+
+    #[test]
+    fn many_fields_and_a_long_one() {
+        let long = "x".repeat(VARIABLE_BYTES);
+        let many: String = (0..2 * FIELDS_USUAL).map(|index| format!("X-{index}: {index}\r\n")).collect();
+        let head = format!("GET / HTTP/1.1\r\nHost: h\r\n{many}{long}: a\r\nX-0: b\r\n{long}: c\r\n\r\n");
+        let found = variables(&php(), &head, false).unwrap();
+        for (name, value) in
+            [("X_0", "0, b"), ("X_15", "15"), ("X_16", "16"), ("X_31", "31"), (&*long.to_uppercase(), "a, c")]
+        {
+            assert_eq!(found[&format!("HTTP_{name}")], value, "{name}");
+        }
     }
 
     #[test]

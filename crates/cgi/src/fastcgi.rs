@@ -6,7 +6,7 @@
 
 use sojourn_http::request::Request;
 
-use crate::environment::{Application, Client};
+use crate::environment::{Application, Client, Variables};
 
 pub(crate) const VERSION: u8 = 1;
 
@@ -46,8 +46,7 @@ pub fn head(
     let start = output.len();
     begin(output);
     let mut parameters = Parameters::begin(output);
-    let is_inside =
-        application.variables_of(request, client, is_withheld, |name, value| parameters.add(name, value));
+    let is_inside = application.variables_of(request, client, is_withheld, &mut parameters);
     parameters.end();
     if !is_inside {
         output.truncate(start);
@@ -78,24 +77,6 @@ impl<'o> Parameters<'o> {
         Parameters { output, start }
     }
 
-    /// Adds a variable whose value is put together from `parts`.
-    fn add(&mut self, name: &[u8], parts: &[&[u8]]) {
-        let length = parts.iter().map(|part| part.len()).sum();
-        self.output.reserve(name.len() + length + 2 * size_of::<u32>());
-        match (u8::try_from(name.len()), u8::try_from(length)) {
-            // Nearly all.
-            (Ok(name_byte @ 0..=SHORT_MAX), Ok(byte @ 0..=SHORT_MAX)) => {
-                self.output.extend_from_slice(&[name_byte, byte]);
-            }
-            _ => {
-                append_length(name.len(), self.output);
-                append_length(length, self.output);
-            }
-        }
-        self.output.extend_from_slice(name);
-        parts.iter().for_each(|part| self.output.extend_from_slice(part));
-    }
-
     /// Ends the variables: splits a record that became too long, and appends the empty record that ends PARAMS.
     fn end(self) {
         let Parameters { output, start } = self;
@@ -109,6 +90,23 @@ impl<'o> Parameters<'o> {
             }
         }
         header(PARAMS, 0, output);
+    }
+}
+
+impl Variables for Parameters<'_> {
+    // The names are constant where this is inlined: that is most of the work.
+    #[inline(always)]
+    fn add(&mut self, name: &[u8], parts: &[&[u8]]) {
+        let length = parts.iter().map(|part| part.len()).sum();
+        match (u8::try_from(name.len()), u8::try_from(length)) {
+            // Nearly all.
+            (Ok(name_byte @ 0..=SHORT_MAX), Ok(byte @ 0..=SHORT_MAX)) => {
+                self.output.extend_from_slice(&[name_byte, byte]);
+            }
+            _ => append_lengths(name.len(), length, self.output),
+        }
+        self.output.extend_from_slice(name);
+        parts.iter().for_each(|part| self.output.extend_from_slice(part));
     }
 }
 
@@ -138,6 +136,12 @@ fn header(kind: u8, length: usize, output: &mut Vec<u8>) {
 
 /// The longest length that takes one byte; longer ones take four, with the highest bit set.
 const SHORT_MAX: u8 = 127;
+
+#[cold]
+fn append_lengths(name: usize, value: usize, output: &mut Vec<u8>) {
+    append_length(name, output);
+    append_length(value, output);
+}
 
 fn append_length(length: usize, output: &mut Vec<u8>) {
     match u8::try_from(length) {

@@ -11,5 +11,5 @@ pub mod fastcgi;
 pub mod responder;
 pub mod response;
 
-pub use environment::{Application, Client, Ends, Script};
+pub use environment::{Application, Client, Ends, Script, Variables};
 pub use response::{HeadError, ScriptHead, read_head};

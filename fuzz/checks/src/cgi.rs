@@ -111,18 +111,13 @@ pub fn environment(bytes: &[u8]) {
         version: request.version,
     };
     let (mut names, mut file) = (BTreeSet::new(), Vec::new());
-    let is_inside = php.variables_of(
-        &request,
-        client,
-        |_| false,
-        |name, value| {
-            assert!(name.iter().all(|byte| !byte.is_ascii_lowercase()) && !name.contains(&b'-'));
-            assert!(names.insert(name.to_vec()), "each name once");
-            if name == b"SCRIPT_FILENAME" {
-                file = value.concat();
-            }
-        },
-    );
+    let is_inside = php.variables_of(&request, client, |_| false, &mut |name: &[u8], value: &[&[u8]]| {
+        assert!(name.iter().all(|byte| !byte.is_ascii_lowercase()) && !name.contains(&b'-'));
+        assert!(names.insert(name.to_vec()), "each name once");
+        if name == b"SCRIPT_FILENAME" {
+            file = value.concat();
+        }
+    });
     assert_eq!(is_inside, !names.is_empty());
     assert!(!names.contains(&b"HTTP_PROXY"[..]) && !names.contains(&b"HTTP_CONTENT_LENGTH"[..]));
     let climbs = file.split(|byte| *byte == b'/').any(|segment| segment == b"..");

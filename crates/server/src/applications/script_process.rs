@@ -98,7 +98,7 @@ impl ScriptProcess {
             &request,
             job.client,
             |_| false,
-            |name, value| {
+            &mut |name: &[u8], value: &[&[u8]]| {
                 command.env(OsStr::from_bytes(name), OsStr::from_bytes(&value.concat()));
             },
         );
