@@ -140,7 +140,7 @@ impl ReverseProxy {
             said.into_iter().chain(body)
         });
         let followed = self.upstream_client.begin_stored(pieces);
-        self.relay_body(request, code, Box::new(Relay::new(followed, request, None)), response)
+        self.relay_body(request, code, Relay::new(followed, request, None), response)
     }
 
     /// 304: the client already has the object, stored or in transit; `whole` is its Cache-Status.

@@ -27,7 +27,7 @@ pub enum Stage {
     /// Waits for the head of a response that another loop has requested.
     Following(Following),
     /// Waits for an upstream's response, or sends its body.
-    Relaying(Box<Relay>),
+    Relaying(Relay),
     /// Sends a body from the cache's memory.
     Sending(Stream),
 }

@@ -58,6 +58,7 @@ pub(super) struct FlowReader {
     position: usize,
 }
 
+/// What only a cache needs is in memory of its own, if it is large: flows without are moved for each request.
 #[derive(Debug)]
 pub struct Flow {
     pub request: RequestHead,
@@ -94,13 +95,13 @@ pub struct Flow {
     /// True if a connection fills it, or soon will.
     pub(super) has_fetch: bool,
     /// The cache entry under which the response may be stored.
-    pub miss: Option<CacheMiss>,
+    pub miss: Option<Box<CacheMiss>>,
     /// The target that an unsafe request may invalidate.
-    pub changes: Option<Changes>,
+    pub changes: Option<Box<Changes>>,
     /// The insertion for the response, if it may be stored; coalesced requests of other loops wait for it.
     pub claim: Option<Insertion>,
     pub(super) fill: Option<Insertion>,
-    pub(super) part: Option<PartInsertion>,
+    pub(super) part: Option<Box<PartInsertion>>,
     pub part_metadata: Option<Box<[u8]>>,
     /// Stored bytes to append after the received ones.
     behind: Vec<Arc<[u8]>>,
@@ -283,7 +284,7 @@ impl Flow {
 
     /// Stores the received bytes as a part, if there is an insertion.
     pub fn keep_part(&mut self, part: Option<(PartInsertion, Box<[u8]>)>) {
-        (self.part, self.part_metadata) = part.unzip();
+        (self.part, self.part_metadata) = part.map(|(part, metadata)| (Box::new(part), metadata)).unzip();
     }
 
     /// Returns true if its readers can continue.
@@ -414,6 +415,15 @@ impl Flow {
         reader.position += 1;
         self.drop_read();
         Some(part)
+    }
+
+    /// Takes the body of a response if all of it has arrived, in one piece, and its length was known: it needs no more
+    /// than its head. `None` in it if there is no body.
+    pub fn take_whole(&mut self, reader: FlowReaderId) -> Option<Option<FlowBytes>> {
+        let is_plain = matches!(self.answer.as_ref()?.body, Body::Length(_) | Body::None);
+        let is_here = self.end == Some(End::Complete) && self.kept.is_none() && self.source.is_none();
+        let is_whole = self.parts_dropped == 0 && self.parts.len() <= 1;
+        (is_plain && is_here && is_whole).then(|| self.take(reader))
     }
 
     /// Returns true if the next bytes for this reader have arrived.

@@ -30,7 +30,7 @@ impl ReverseProxy {
         &mut self,
         request: &Request<'_>,
         code: u16,
-        relay: Box<Relay>,
+        relay: Relay,
         response: &mut Response<'_, '_>,
     ) -> Step {
         self.send_body(request, code, Stage::Relaying(relay), response)
@@ -107,7 +107,7 @@ impl ReverseProxy {
             if let Some(joined) = self.upstream_client.join(miss) {
                 response.shared.served.count(Counter::CacheCoalesced);
                 response.note_outcome(Outcome::CoalescedMiss);
-                let stage = Stage::Relaying(Box::new(Relay::new(joined, request, why)));
+                let stage = Stage::Relaying(Relay::new(joined, request, why));
                 return self.wait(Exchange { stage, ..exchange }, response);
             }
             let may_follow = miss.may_join && !exchange.has_followed;
@@ -146,7 +146,7 @@ impl ReverseProxy {
         let mut flow = build_flow(request, client_context, proxy, miss, buffers, memory);
         flow.claim = claim;
         let begun = self.upstream_client.begin(flow, response.shared.served);
-        let stage = Stage::Relaying(Box::new(Relay::new(begun, request, why)));
+        let stage = Stage::Relaying(Relay::new(begun, request, why));
         self.wait(Exchange { stage, ..Exchange::default() }, response)
     }
 

@@ -11,7 +11,7 @@ use sojourn_http_cache::{CacheStatus, Forwarded, Metadata};
 use super::ReverseProxy;
 use super::cache_response::is_current;
 use super::exchange::{Exchange, Following, Relay, Stage};
-use super::{Answer, CacheMiss, End, Stored, fits, metadata};
+use super::{Answer, End, Stored, fits, metadata};
 use crate::access_log::Outcome;
 use crate::connection::{Response, Source, Step};
 use crate::counters::Counter;
@@ -22,7 +22,7 @@ impl ReverseProxy {
     pub(super) fn begin_relayed(
         &mut self,
         request: &Request<'_>,
-        relay: Box<Relay>,
+        relay: Relay,
         response: &mut Response<'_, '_>,
     ) -> Step {
         let flow = self.upstream_client.flow(relay.flow);
@@ -30,7 +30,7 @@ impl ReverseProxy {
         let (revalidation, answer) = (flow.revalidation.clone(), flow.answer.clone());
         let (end, kept, part) = (flow.end, flow.kept.clone(), flow.part_metadata.clone());
         let miss = if answer.is_none() { flow.miss.clone() } else { None };
-        let was_validation = flow.miss.as_ref().is_some_and(CacheMiss::is_validation);
+        let was_validation = flow.miss.as_ref().is_some_and(|miss| miss.is_validation());
         if was_asked && response.shared.log.is_some() {
             let upstream = self.upstream_client.proxy().upstreams.get(upstream);
             response.note_source(upstream.map_or(Source::Host, |it| Source::Upstream(it.name.clone())));
@@ -43,7 +43,7 @@ impl ReverseProxy {
             self.upstream_client.leave(relay.flow, relay.reader);
             return match end {
                 Some(End::Failed(status)) => {
-                    self.answer_without_upstream(request, &relay, miss.as_ref(), status, response)
+                    self.answer_without_upstream(request, &relay, miss.as_deref(), status, response)
                 }
                 Some(End::Refused(refusal)) => {
                     refuse(request, refusal, &self.upstream_client.proxy().pseudonym, response)
@@ -77,7 +77,21 @@ impl ReverseProxy {
             return self.answer_not_modified(request, &stored, answer.status, status, response);
         }
         self.write_relayed_head(request, &answer, status, response);
-        self.relay_body(request, answer.status, relay, response)
+        let Some(body) = self.upstream_client.flow(relay.flow).take_whole(relay.reader) else {
+            return self.relay_body(request, answer.status, relay, response);
+        };
+        self.upstream_client.leave(relay.flow, relay.reader);
+        match body {
+            None => response.answered(request, answer.status),
+            Some(body) if body.as_ref().len() as u64 > response.shared.send_path.copied_bytes_max => {
+                response.answered_with(request, answer.status, body.into_piece())
+            }
+            Some(body) => {
+                response.body(body.as_ref());
+                body.recycle(response.shared.pool);
+                response.answered(request, answer.status)
+            }
+        }
     }
 
     fn write_relayed_head(
@@ -168,6 +182,6 @@ impl ReverseProxy {
             return response.answered(request, stored.status);
         }
         let followed = self.upstream_client.begin_stored([Stored::Body(body)]);
-        self.relay_body(request, stored.status, Box::new(Relay::new(followed, request, why)), response)
+        self.relay_body(request, stored.status, Relay::new(followed, request, why), response)
     }
 }

@@ -121,18 +121,19 @@ pub fn build_flow(
     let is_idempotent = matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE");
     let is_repeatable = is_idempotent && upload.is_none();
     let mut flow = Flow::new(head, asked, is_repeatable, upload, memory);
-    (flow.miss, flow.unconditional, flow.host) = (miss, unconditional, ask.host);
+    (flow.miss, flow.unconditional, flow.host) = (miss.map(Box::new), unconditional, ask.host);
     flow.client = Some(client);
     let origin = proxy.forward.as_ref().and_then(|rules| rules.origin(request, ask.peer).ok());
     flow.origin = origin.map(Arc::new);
-    flow.changes =
-        (!matches!(request.method, Method::Get | Method::Head | Method::Options)).then(|| Changes {
+    flow.changes = (!matches!(request.method, Method::Get | Method::Head | Method::Options)).then(|| {
+        Box::new(Changes {
             method: method.into(),
             scheme: ask.scheme(),
             host: host(request, ask, proxy).into(),
             path: request.target.into(),
             spelling: proxy.spelling(),
-        });
+        })
+    });
     flow
 }
 
