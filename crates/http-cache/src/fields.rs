@@ -41,27 +41,34 @@ pub fn append_line(text: &mut Vec<u8>, name: &[u8], parts: &[&[u8]]) {
     text.extend_from_slice(b"\r\n");
 }
 
-/// A set of field names in lower case. Most names that are not in it are ruled out by their length.
+/// A set of field names in lower case. Most names that are not in it are ruled out by their length and first letter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Names<const COUNT: usize> {
     names: [&'static str; COUNT],
-    /// A bit for each length that one of them has.
-    lengths: u64,
+    /// The bits of the names in it.
+    marks: u64,
 }
 
 impl<const COUNT: usize> Names<COUNT> {
     pub const fn new(names: [&'static str; COUNT]) -> Names<COUNT> {
-        let (mut lengths, mut index) = (0, 0);
+        let (mut marks, mut index) = (0, 0);
         while index < COUNT {
-            lengths |= 1 << names[index].len();
+            marks |= mark(names[index].as_bytes());
             index += 1;
         }
-        Names { names, lengths }
+        Names { names, marks }
     }
 
     pub fn has(&self, name: &[u8]) -> bool {
-        let may_be = name.len() < u64::BITS as usize && self.lengths >> name.len() & 1 == 1;
-        may_be && is_one_of(name, &self.names)
+        self.marks & mark(name) != 0 && is_one_of(name, &self.names)
+    }
+}
+
+/// A bit for a name in any case; other names may have the same.
+const fn mark(name: &[u8]) -> u64 {
+    match name.first() {
+        Some(first) => 1 << ((name.len() + 5 * (*first | 0x20) as usize) % u64::BITS as usize),
+        None => 0,
     }
 }
 

@@ -8,7 +8,9 @@
 
 use std::borrow::Cow;
 
+use sojourn_http::address::AddressText;
 use sojourn_http::head;
+use sojourn_http::token::decimal;
 
 /// The parts of a request's target URI. With an absolute target the host is the target's, not the Host field's.
 #[derive(Clone, Copy, Debug)]
@@ -59,10 +61,25 @@ impl Target<'_> {
 
 /// The host for the key and for the forwarded request: in lower case, with the port unless it is the scheme's default.
 /// One client's spelling must not influence what is stored for others.
-pub fn normalised_host(scheme: &str, host: &[u8]) -> Vec<u8> {
+pub fn normalised_host<'a>(scheme: &str, host: &'a [u8]) -> Cow<'a, [u8]> {
+    let (name, port) = split_port(host);
+    let is_written_so = match (port, &host[name.len()..]) {
+        (None, text) => text.is_empty(),
+        (Some(port), [_, text @ ..]) => {
+            port != default_port(scheme) && AddressText::of_port(port).as_bytes() == text
+        }
+        (Some(_), []) => false,
+    };
+    if is_written_so && !name.iter().any(u8::is_ascii_uppercase) {
+        return Cow::Borrowed(host);
+    }
     let mut normal = Vec::with_capacity(host.len());
     append_host(&mut normal, scheme, host);
-    normal
+    Cow::Owned(normal)
+}
+
+fn default_port(scheme: &str) -> u16 {
+    if scheme == "https" { 443 } else { 80 }
 }
 
 fn append_host(text: &mut Vec<u8>, scheme: &str, host: &[u8]) {
@@ -70,8 +87,7 @@ fn append_host(text: &mut Vec<u8>, scheme: &str, host: &[u8]) {
     let name_start = text.len();
     text.extend_from_slice(name);
     text[name_start..].make_ascii_lowercase();
-    let default = if scheme == "https" { 443 } else { 80 };
-    if let Some(port) = port.filter(|port| *port != default) {
+    if let Some(port) = port.filter(|port| *port != default_port(scheme)) {
         text.push(b':');
         head::decimal(text, port.into());
     }
@@ -138,7 +154,7 @@ fn split_port(host: &[u8]) -> (&[u8], Option<u16>) {
         None => (host, None),
         Some(colon) => {
             let (name, port) = host.split_at(name_end + colon);
-            (name, std::str::from_utf8(&port[1..]).ok().and_then(|port| port.parse().ok()))
+            (name, decimal(&port[1..]).and_then(|port| port.try_into().ok()))
         }
     }
 }
@@ -186,8 +202,19 @@ mod tests {
         for (target, expected) in [("?q", "/?q"), ("/%7euser", "/%7euser"), ("/~user", "/~user")] {
             assert_eq!(key(target).unwrap(), format!("http://a{expected}"));
         }
-        assert_eq!(normalised_host("https", b"A.example:443"), b"a.example");
-        assert_eq!(normalised_host("http", b"[::A]:0443"), b"[::a]:443");
+        let check = |scheme: &str, host: &str, expected: &str| {
+            let found = normalised_host(scheme, host.as_bytes());
+            assert_eq!(*found, *expected.as_bytes(), "{host}");
+            assert_eq!(matches!(found, Cow::Borrowed(_)), host == expected, "{host}");
+        };
+        check("https", "A.example:443", "a.example");
+        check("http", "[::A]:0443", "[::a]:443");
+        check("http", "a.example:0443", "a.example:443");
+        check("http", "a.example:", "a.example");
+        check("http", "a.example:80", "a.example");
+        for same in ["a.example", "a.example:443", "[::a]:8080", ""] {
+            check("http", same, same);
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What must hold for any bytes given to the rules of the caching proxy: messages, and stored metadata.
 
+use sojourn_http::HttpDate;
 use sojourn_http::request::{Parsed, Parser, Version};
 use sojourn_http::upstream::{self, RequestKind};
 use sojourn_http_cache::fields::Section;
@@ -65,7 +66,7 @@ pub fn response(bytes: &[u8]) {
 
 fn passed_on(received: Section<'_>) -> Vec<u8> {
     let mut text = Vec::new();
-    append_response(&mut text, received, VIA, NOW, |_| true);
+    append_response(&mut text, received, VIA, || HttpDate::from_seconds(NOW).text(), |_| true);
     let head = [b"HTTP/1.1 200 OK\r\n".as_slice(), &text, b"\r\n"].concat();
     // It is longer than it came by what the proxy says.
     if head.len() <= sojourn_http::limits::HEAD_BYTES_MAX {

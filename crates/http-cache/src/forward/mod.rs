@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use sojourn_http::HttpDate;
 use sojourn_http::address::AddressText;
+use sojourn_http::date::DATE_BYTES;
 use sojourn_http::range::ByteRange;
 use sojourn_http::request::Version;
 
@@ -174,13 +175,13 @@ pub fn append_request(text: &mut Vec<u8>, received: Section<'_>, hop: &Hop<'_>) 
     }
 }
 
-/// Appends the response's forwarded fields, Via, and the arrival time as Date if it has none (RFC 9110, 6.6.1).
+/// Appends the response's forwarded fields, Via, and the `date` of its arrival if it has none (RFC 9110, 6.6.1).
 /// `is_kept` filters by name. The caller adds Age and framing.
 pub fn append_response(
     text: &mut Vec<u8>,
     received: Section<'_>,
     via: Via<'_>,
-    now: i64,
+    date: impl FnOnce() -> [u8; DATE_BYTES],
     is_kept: impl Fn(&[u8]) -> bool,
 ) {
     let mut has_date = false;
@@ -189,7 +190,7 @@ pub fn append_response(
         is_kept(name)
     });
     if !has_date {
-        append_line(text, b"Date", &[&HttpDate::from_seconds(now).text()]);
+        append_line(text, b"Date", &[&date()]);
     }
     append_via(text, via);
 }
@@ -221,7 +222,7 @@ pub(super) fn is_set_here(name: &str) -> bool {
 }
 
 /// Decides by their names which fields of a message are forwarded.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Passing<'b> {
     /// The connection options of the message: names of further hop-by-hop fields.
     options: Vec<&'b [u8]>,
@@ -243,12 +244,32 @@ impl<'b> Passing<'b> {
 }
 
 fn append_passing(text: &mut Vec<u8>, received: Section<'_>, mut is_kept: impl FnMut(&[u8]) -> bool) {
-    let passing = Passing::of(received);
+    let start = text.len();
+    // Most messages have no options of the connection: one pass is enough for them.
+    if !append_lines(text, received, &Passing::default(), &mut is_kept) {
+        text.truncate(start);
+        append_lines(text, received, &Passing::of(received), &mut is_kept);
+    }
+}
+
+/// Appends the fields that pass; false if `passing` lacks the options that there are.
+fn append_lines(
+    text: &mut Vec<u8>,
+    received: Section<'_>,
+    passing: &Passing<'_>,
+    is_kept: &mut impl FnMut(&[u8]) -> bool,
+) -> bool {
+    let mut has_all = true;
     for (name, value) in received.lines() {
-        if passing.passes(name) && is_kept(name) {
-            append_line(text, name, &[value]);
+        if passing.passes(name) {
+            if is_kept(name) {
+                append_line(text, name, &[value]);
+            }
+        } else {
+            has_all &= !name.eq_ignore_ascii_case(b"connection");
         }
     }
+    has_all
 }
 
 fn append_via(text: &mut Vec<u8>, via: Via<'_>) {

@@ -32,7 +32,13 @@ fn passed(received: &str, originator: Originator) -> String {
 fn response(received: &str, version: Version) -> String {
     let mut text = Vec::new();
     let via = Via { received: version, ..VIA };
-    append_response(&mut text, Section(received.as_bytes()), via, 784_111_777, |_| true);
+    append_response(
+        &mut text,
+        Section(received.as_bytes()),
+        via,
+        || *b"Sun, 06 Nov 1994 08:49:37 GMT",
+        |_| true,
+    );
     sorted(&text)
 }
 

@@ -1,5 +1,7 @@
 //! Decides whether a shared cache may store a response, and what it stores (RFC 9111, 3).
 
+use sojourn_http::HttpDate;
+
 use super::control::{Control, Delta};
 use super::fields::{Section, is_one_of};
 use super::forward::{Via, append_response};
@@ -166,7 +168,8 @@ fn may_drop_cookie(control: &Control, freshness: Freshness) -> bool {
 fn stored_lines(response: &Response<'_>, control: &Control) -> Vec<u8> {
     let mut lines = Vec::new();
     let is_kept = |name: &[u8]| !is_one_of(name, &["age"]) && !control.withholds(name);
-    append_response(&mut lines, response.fields, response.via, response.moments.response, is_kept);
+    let date = || HttpDate::from_seconds(response.moments.response).text();
+    append_response(&mut lines, response.fields, response.via, date, is_kept);
     lines
 }
 

@@ -1,5 +1,6 @@
 //! Revalidation: asks the origin whether a stored response is current and applies its answer (RFC 9111, 4.3).
 
+use sojourn_http::HttpDate;
 use sojourn_http::condition::is_same_weakly;
 
 use super::fields::{Section, append_line, is_one_of};
@@ -75,7 +76,8 @@ pub fn freshen(
     let response = Response { status: stored.status, fields: Section(&lines), moments, via };
     let once = || {
         let mut once = Vec::new();
-        super::forward::append_response(&mut once, response.fields, via, moments.response, |_| true);
+        let date = || HttpDate::from_seconds(moments.response).text();
+        super::forward::append_response(&mut once, response.fields, via, date, |_| true);
         once
     };
     let verdict = match storable(request, &response, policy) {

@@ -8,6 +8,8 @@ use crate::token::{content_length, is_token};
 #[derive(Default)]
 pub(super) struct Fields<'b> {
     pub host: Option<&'b [u8]>,
+    pub has_connection: bool,
+    pub has_via: bool,
     pub close: bool,
     pub keep_alive: bool,
     content_length: Option<u64>,
@@ -40,6 +42,7 @@ impl<'b> Fields<'b> {
         let (name, value) = (field.name, field.value);
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         match name.len() {
+            3 if is("via") => self.has_via = true,
             4 if is("host") => single(&mut self.host, value).ok_or(RequestError::Host)?,
             5 if is("range") => only(&mut self.range, value),
             6 if is("expect") && value.eq_ignore_ascii_case(b"100-continue") => self.expects_continue = true,
@@ -73,6 +76,7 @@ impl<'b> Fields<'b> {
     }
 
     fn connection(&mut self, value: &[u8]) {
+        self.has_connection = true;
         for option in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
             self.close |= option.eq_ignore_ascii_case(b"close");
             self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");

@@ -83,6 +83,10 @@ pub struct Request<'b> {
     pub accept_encoding: Option<&'b [u8]>,
     pub referer: Option<&'b [u8]>,
     pub user_agent: Option<&'b [u8]>,
+    /// True if it has a Connection field; few have one.
+    pub has_connection: bool,
+    /// True if it has a Via field, as it has from a proxy.
+    pub has_via: bool,
     /// Length of the head in bytes, including its empty line and any empty lines before it.
     pub head_len: usize,
 }
@@ -320,6 +324,8 @@ fn take_apart<'b>(
         accept_encoding: fields.accept_encoding,
         referer: fields.referer,
         user_agent: fields.user_agent,
+        has_connection: fields.has_connection,
+        has_via: fields.has_via,
         head_len,
     })
 }

@@ -22,6 +22,8 @@ pub struct Outline {
     accept_encoding: Option<Span>,
     referer: Option<Span>,
     user_agent: Option<Span>,
+    has_connection: bool,
+    has_via: bool,
     head_len: u16,
 }
 
@@ -59,6 +61,8 @@ impl Outline {
             accept_encoding: perhaps(request.accept_encoding)?,
             referer: perhaps(request.referer)?,
             user_agent: perhaps(request.user_agent)?,
+            has_connection: request.has_connection,
+            has_via: request.has_via,
             head_len: request.head_len.try_into().ok()?,
         })
     }
@@ -83,6 +87,8 @@ impl Outline {
             accept_encoding: self.accept_encoding.map(at),
             referer: self.referer.map(at),
             user_agent: self.user_agent.map(at),
+            has_connection: self.has_connection,
+            has_via: self.has_via,
             head_len: self.head_len.into(),
         }
     }
@@ -137,6 +143,7 @@ mod tests {
         check("PUT /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n", true);
         let split = "Accept: a\r\nAccept: b\r\nAccept-Encoding: gzip\r\nAccept-Encoding: br\r\n";
         check(&format!("GET / HTTP/1.1\r\nHost: h\r\n{split}\r\n"), true);
+        check("GET / HTTP/1.1\r\nHost: h\r\nVia: 1.1 a\r\n\r\n", true);
         check("GET http://h/a HTTP/1.1\r\nHost: h\r\n\r\n", false);
         check("GET / HTTP/1.1\r\nHost: h\r\nIf-None-Match: \"a\"\r\n\r\n", false);
         check("GET / HTTP/1.1\r\nHost: h\r\nIf-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n", false);

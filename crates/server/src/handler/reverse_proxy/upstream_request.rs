@@ -71,7 +71,7 @@ pub fn local_response(request: &Request<'_>, proxy: &Proxy) -> Option<LocalRespo
         }
         _ => {}
     }
-    let is_loop = forward::is_loop(Section(request.fields), &proxy.pseudonym);
+    let is_loop = request.has_via && forward::is_loop(Section(request.fields), &proxy.pseudonym);
     is_loop.then_some(LocalResponse::Status(Status::LoopDetected))
 }
 
@@ -147,7 +147,10 @@ fn append_records(
     let scheme = if client.is_secure { "https" } else { "http" };
     let host = request.host.map(|host| normalised_host(scheme, host));
     let request = Request { host: host.as_deref(), ..request.clone() };
-    let passing = Passing::of(Section(request.fields));
+    let passing = match request.has_connection {
+        true => Passing::of(Section(request.fields)),
+        false => Passing::default(),
+    };
     // An application is no further hop: variables tell it about client and server.
     let is_withheld = |name: &[u8]| !passing.passes(name) || is_originator(name);
     records.reserve(RECORDS_BYTES + 2 * request.head_len);

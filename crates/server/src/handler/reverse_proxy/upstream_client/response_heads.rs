@@ -7,6 +7,7 @@ use sojourn_http_cache::fields::Section;
 use sojourn_http_cache::forward::{Via, append_interim, append_response};
 
 use super::UpstreamClient;
+use crate::clock::Clock;
 use crate::counters::Served;
 use crate::handler::reverse_proxy::{End, Flow, FlowId, Received, RequestHead, ResponseAction};
 
@@ -48,10 +49,10 @@ impl UpstreamClient {
     }
 
     /// Forwards a response, and stores it if there is an insertion.
-    pub fn begin_response(&mut self, id: FlowId, head: &Head<'_>, now: i64, fill: Option<Insertion>) {
+    pub fn begin_response(&mut self, id: FlowId, head: &Head<'_>, clock: &Clock, fill: Option<Insertion>) {
         let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
         let mut fields = Vec::with_capacity(head.head_len + ADDED_BYTES);
-        append_response(&mut fields, Section(head.fields), via, now, |_| true);
+        append_response(&mut fields, Section(head.fields), via, || clock.date, |_| true);
         self.set_shared(id, fill.is_some());
         let flow = &mut self.flows[id.0];
         flow.store(fill);

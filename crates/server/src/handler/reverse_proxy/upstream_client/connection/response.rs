@@ -9,6 +9,7 @@ use sojourn_http::upstream::{Body::Length, Head};
 use super::body::{Body, Progress};
 use super::failure::fail;
 use super::{Stage, UpstreamClient, UpstreamConnection, UpstreamProtocol};
+use crate::clock::Clock;
 use crate::connection::{Buffer, RESPONSE_BUFFER_BYTES, Reason, Shared, Want};
 use crate::counters::Counter;
 use crate::handler::reverse_proxy::bucket::StoreError;
@@ -115,7 +116,6 @@ impl UpstreamConnection {
             if !(100..200).contains(&head.status) {
                 let body = if is_records { Body::by_records(head.body) } else { Body::new(head.body) };
                 self.keeps = head.keep_alive && self.is_sent;
-                let now = shared.clock.second.seconds() as i64;
                 upstream_client.succeed_at(self.upstream);
                 if std::mem::take(&mut self.is_unanswered) {
                     upstream_client.answered(self.upstream);
@@ -123,12 +123,12 @@ impl UpstreamConnection {
                 let began = upstream_client.flow(id).began;
                 let withheld = if is_bucket { StoreError::of(&head) } else { None };
                 let is_again = match withheld {
-                    None => handle_head(id, &head, now, upstream_client),
+                    None => handle_head(id, &head, shared.clock, upstream_client),
                     Some((error, own)) => {
                         let length = own.text.len() as u64;
                         let (fields, content_length) = (&own.fields[..], Some(length));
                         let own_head = Head { fields, body: Length(length), content_length, ..head };
-                        let is_again = handle_head(id, &own_head, now, upstream_client);
+                        let is_again = handle_head(id, &own_head, shared.clock, upstream_client);
                         if !is_again {
                             let text: Arc<[u8]> = own.text.as_bytes().into();
                             upstream_client.flow(id).append(text.into());
@@ -238,16 +238,16 @@ impl UpstreamConnection {
 }
 
 /// Acts on the response's head for the flow; returns true if the request must be repeated.
-fn handle_head(id: FlowId, head: &Head<'_>, now: i64, upstream_client: &mut UpstreamClient) -> bool {
-    match upstream_client.classify(id, head, now) {
+fn handle_head(id: FlowId, head: &Head<'_>, clock: &Clock, upstream_client: &mut UpstreamClient) -> bool {
+    match upstream_client.classify(id, head, clock.second.seconds() as i64) {
         ResponseAction::Again => return true,
         ResponseAction::Stored(revalidation) => {
             upstream_client.set_shared(id, revalidation.is_for_all);
             upstream_client.flow(id).revalidation = Some(revalidation);
         }
-        ResponseAction::Answer(fill) => upstream_client.begin_response(id, head, now, fill),
+        ResponseAction::Answer(fill) => upstream_client.begin_response(id, head, clock, fill),
         ResponseAction::Part(part) => {
-            upstream_client.begin_response(id, head, now, None);
+            upstream_client.begin_response(id, head, clock, None);
             upstream_client.flow(id).keep_part(part);
         }
         ResponseAction::Combination(joined) => {
