@@ -75,6 +75,7 @@ impl Driver {
                 log: None,
                 limits: &self.limits,
                 is_draining: false,
+                stops_receiving: false,
                 token: 0,
                 ends: Ends::default(),
             },

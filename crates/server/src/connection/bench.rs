@@ -54,6 +54,7 @@ impl Bench {
                 log: None,
                 limits: &self.limits,
                 is_draining: self.is_draining,
+                stops_receiving: false,
                 token: 0,
                 ends: Ends::default(),
             },

@@ -69,6 +69,9 @@ pub struct Shared<'a> {
     pub limits: &'a Limits,
     /// True during a graceful shutdown: every response is the last one of its connection.
     pub is_draining: bool,
+    /// The driver stops receiving for this connection as soon as that wants to send. Otherwise the connection has to
+    /// [ask](Want::CancelReceive) for it before.
+    pub stops_receiving: bool,
     /// The token of the connection that handles an event.
     pub token: u64,
     /// Its ends, if the site's content [uses them](crate::handler::Content::speaks_cgi).

@@ -134,6 +134,7 @@ impl<'a> Service<'a> {
             log: self.log.as_ref(),
             limits: &self.site.limits,
             is_draining,
+            stops_receiving: false,
             token: 0,
             // Applications are served by event loops.
             ends: Ends::default(),

@@ -117,6 +117,8 @@ impl<D: Disk> Loop<'_, D> {
 
     fn send(&mut self, token: u64, mut output: Output) -> Result<Event, Want> {
         let client = self.state.clients.at(token);
+        // A connection may send while it was receiving.
+        client.progress.parked = None;
         let before = output.sent;
         let outcome = transfer::transmit(&client.socket, &mut output);
         self.state.served.add(client.connection.sent(), (output.sent - before) as u64);

@@ -189,6 +189,10 @@ impl UpstreamConnection {
             Stage::Body(_) => !was_receiving && !self.flow(upstream_client).is_full(),
         };
         match (has_work, was_receiving) {
+            // An idle connection has lent no bytes with its buffer.
+            (true, true) if shared.stops_receiving && matches!(self.stage, Stage::Idle) => {
+                self.advance(upstream_client, shared)
+            }
             (true, true) => {
                 self.is_cancelling = true;
                 Want::CancelReceive
