@@ -133,6 +133,15 @@ def test_logs_are_parsed_by_workers_as_here(cluster: DaskCluster, tmp_path: Path
     assert imported(OnWorkers(cluster, part_bytes=30_000)) == imported(None)
 
 
+def test_processes_of_this_machine_are_not_started_for_a_log_that_threads_parse(tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    log.write_text('10.0.0.1 - - [10/Oct/2000:13:55:36 +0000] "GET /a HTTP/1.0" 200 2326\n' * 10)
+    done = run("trace", log, "--cluster", "local:2")
+    assert done.returncode == 0, done.stderr
+    assert "10 lines" in done.stderr
+    assert "workers" not in done.stderr
+
+
 def _slow_if_first(place: int, mark: str) -> int:
     """The first waits until no other begins."""
     Path(mark, str(place)).touch()

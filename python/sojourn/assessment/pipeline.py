@@ -36,6 +36,7 @@ from sojourn.assessment.summary import (
 from sojourn.assessment.system_file import COMMENT, describe
 from sojourn.assessment.verification.assessed import Assessed, capacity, processor_fraction
 from sojourn.assessment.verification.execution import NO_MODEL, unpredicted, verify
+from sojourn.cluster.target import LocalProcesses
 from sojourn.engine.progress import ProgressLine, RequestsAdvance
 from sojourn.failure import CouldNotRun
 from sojourn.loading.fleet import LOOPBACK, Fleet
@@ -187,7 +188,7 @@ class _Assessment:
             self.request.log_options,
             self.request.seed,
             self.stages.update,
-            None if self.fleet is None else OnWorkers(self.fleet.cluster),
+            self._parsing(),
         )
         self._check_coverage()
         self.summary.characteristics = trace.characterise()
@@ -196,6 +197,12 @@ class _Assessment:
         self.mix = Mix(sizes, trace.first_in_session())
         self.stages.done(f"{len(sizes):,} requests for {len(trace.documents()):,} documents")
         return trace
+
+    def _parsing(self) -> OnWorkers | None:
+        # Processes of this machine would take longer than its threads, which need not send what they have parsed.
+        if self.fleet is None or isinstance(self.fleet.cluster.target, LocalProcesses):
+            return None
+        return OnWorkers(self.fleet.cluster)
 
     def _write_trace(self, trace: _native.Trace, cleanup: ExitStack) -> Path:
         """Writes the trace to a file for the generator, a temporary one if the run's folder lacks room."""

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from sojourn.cluster.target import LocalProcesses
 from sojourn.commands.cluster_option import ClusterOption, with_cluster_option
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.log_options import as_one, with_log_options
@@ -49,7 +50,8 @@ def _trace(
     query are set aside as dynamic; every distinct (path, size) is a document; a client that pauses for less than the
     session gap stays in its session.
 
-    With --cluster, workers that find the log under the same path parse it; the result is the same.
+    All cores parse the log. With --cluster, workers on other machines do, which must find it under the same path; the
+    result is the same.
 
     Examples: sojourn trace access.log.gz --output access.trace --format json
 
@@ -60,7 +62,9 @@ def _trace(
     log, log_options = as_one(logs, log_options)
     quiet = output_format is Format.json
     with ExitStack() as stack:
-        parsing = None if cluster.target is None else OnWorkers(stack.enter_context(cluster.opened(quiet=quiet)))
+        # Processes of this machine would take longer: threads of this one need not send what they have parsed.
+        is_elsewhere = not isinstance(cluster.target, LocalProcesses | None)
+        parsing = OnWorkers(stack.enter_context(cluster.opened(quiet=quiet))) if is_elsewhere else None
         stages = stack.enter_context(Stages(talk, quiet=quiet))
         stages.begin("import")
         # An application's log may have nothing to replay, but its statistics are still useful.
