@@ -222,6 +222,18 @@ def test_threads_that_wait_for_a_disk_at_any_load_do_not_end_its_growth() -> Non
     assert ("app", "disk") not in found(figures(100, 2.0, tiers=blocked), figures(5, tiers=blocked))
 
 
+def test_a_disk_for_which_fewer_threads_wait_than_for_cores_is_not_the_end() -> None:
+    # DokuWiki with one of its six processes waiting for the disk: the machine is idle for a part of the step.
+    app = TierUse(cpu_cores=1.33, core_wait_threads=3.36, blocked_threads=0.8)
+    web = TierUse(cpu_cores=0.15, core_wait_threads=0.37, blocked_threads=0.0)
+    top = figures(100, 2.0, tiers=tiers_with(web=web, app=app), machine_busy_cores=1.71)
+    causes = found(top)
+    assert causes[0] == ("app", "cpu")
+    assert ("app", "disk") not in causes
+    idle = tiers_with(web=web, app=app.model_copy(update={"core_wait_threads": 0.3}))
+    assert found(figures(100, 2.0, tiers=idle, machine_busy_cores=1.71))[0] == ("app", "disk")
+
+
 def test_connections_that_are_all_in_use_are_the_pool_s_end() -> None:
     top = figures(100, 2.0, database=database(active=2, in_transaction=5.8), tiers=tiers_with())
     assert found(top)[0] == ("app", "connections")

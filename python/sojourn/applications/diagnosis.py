@@ -19,6 +19,8 @@ CPU_MAX = 0.85
 """The CPU limit: the share of the available cores that the tiers use."""
 CPU_WITH_OTHERS_MAX = 0.93
 """The same including the work of other programs; the tiers then have at least half of what is used."""
+STARVED_BUSY_MIN = 0.8
+"""The same where threads starve."""
 STARVED_MIN = 2.0
 """The limit of runnable threads without a core, on average, which must also exceed the running ones."""
 PROCESS_MAX = 0.88
@@ -94,7 +96,9 @@ def _processors(top: StepFigures, tiers: Sequence[TierDescription], least: float
         starved = waiting >= STARVED_MIN and waiting > 1.5 * total
         # Where other programs have more of the cores than the tiers, it is not the tiers that end the growth.
         enough = total >= group.cores / 2 or (starved and total >= others)
-        crowded = total + others >= CPU_WITH_OTHERS_MAX * group.cores and enough
+        # A stall, as of a disk, may have left the cores idle for a part of the step in which threads starved otherwise.
+        busy = STARVED_BUSY_MIN if starved else CPU_WITH_OTHERS_MAX
+        crowded = total + others >= busy * group.cores and enough
         if total >= least * group.cores and (total >= CPU_MAX * group.cores or crowded):
             most = max(used, key=lambda name: used[name])
             shared = f" (of {total:.2f} that all tiers there use)" if len(used) > 1 else ""
@@ -140,9 +144,10 @@ def _waits(low: StepFigures, top: StepFigures, tiers: Sequence[TierDescription])
                 because = f"{waiting:.1f} of {database.active:.1f} backends at work wait for {what}"
                 yield Cause(tier=tier, cause=cause, because=because)
     for each in tiers:
-        blocked = top.tiers[each.name].blocked_threads
+        blocked, for_cores = top.tiers[each.name].blocked_threads, top.tiers[each.name].core_wait_threads or 0.0
         anyway = low.tiers[each.name].blocked_threads or 0.0
-        if blocked is not None and blocked >= max(BLOCKED_MIN, BLOCKED_GROWTH_MIN * anyway):
+        # If more threads wait for cores, one that waits for a disk leaves its core to them.
+        if blocked is not None and blocked >= max(BLOCKED_MIN, BLOCKED_GROWTH_MIN * anyway, for_cores):
             because = f"{blocked:.1f} threads of {each.name} wait for a disk at any time"
             yield Cause(tier=each.name, cause="disk", because=because)
 
