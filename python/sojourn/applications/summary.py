@@ -272,6 +272,9 @@ class Model(Record):
     def meets(self, what: str) -> bool | None:
         """Whether the model's own error is as small as is aimed at; None if chance is too large to tell."""
         own = self.errors_beyond_chance.get(what)
+        if own is None and what in self.errors:
+            # A run of before: its errors are of figures that chance could move by less than is aimed at.
+            return self.errors[what] <= ERRORS_MAX[what]
         if own is None or own.low <= ERRORS_MAX[what] < own.high:
             return None
         return own.high <= ERRORS_MAX[what]

@@ -36,7 +36,6 @@ from sojourn.assessment.summary import (
 from sojourn.assessment.system_file import COMMENT, describe
 from sojourn.assessment.verification.assessed import Assessed, capacity, processor_fraction
 from sojourn.assessment.verification.execution import NO_MODEL, unpredicted, verify
-from sojourn.cluster.target import LocalProcesses
 from sojourn.engine.progress import ProgressLine, RequestsAdvance
 from sojourn.failure import CouldNotRun
 from sojourn.loading.fleet import LOOPBACK, Fleet
@@ -51,7 +50,7 @@ from sojourn.text import format
 from sojourn.workload import site
 from sojourn.workload.coverage import Coverage, coverage
 from sojourn.workload.log import import_log
-from sojourn.workload.log_pieces import OnWorkers
+from sojourn.workload.log_pieces import OnWorkers, are_parsed_elsewhere
 from sojourn.workload.site import work_folder
 
 COVERAGE_MIN = 0.8
@@ -188,7 +187,9 @@ class _Assessment:
             self.request.log_options,
             self.request.seed,
             self.stages.update,
-            self._parsing(),
+            OnWorkers(self.fleet.cluster)
+            if self.fleet is not None and are_parsed_elsewhere(self.fleet.cluster.target)
+            else None,
         )
         self._check_coverage()
         self.summary.characteristics = trace.characterise()
@@ -197,12 +198,6 @@ class _Assessment:
         self.mix = Mix(sizes, trace.first_in_session())
         self.stages.done(f"{len(sizes):,} requests for {len(trace.documents()):,} documents")
         return trace
-
-    def _parsing(self) -> OnWorkers | None:
-        # Processes of this machine would take longer than its threads, which need not send what they have parsed.
-        if self.fleet is None or isinstance(self.fleet.cluster.target, LocalProcesses):
-            return None
-        return OnWorkers(self.fleet.cluster)
 
     def _write_trace(self, trace: _native.Trace, cleanup: ExitStack) -> Path:
         """Writes the trace to a file for the generator, a temporary one if the run's folder lacks room."""

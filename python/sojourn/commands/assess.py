@@ -114,8 +114,8 @@ def _assess(
     With --target, the command assesses a deployed application: it sends the log's own requests, grouped by endpoint,
     at rising load and watches each --tier. The answer names the tier that is the bottleneck, and the reason.
 
-    With --cluster, workers parse the log and generate the rising load: of a site with this machine, which watches the
-    server; of an application without it.
+    With --cluster, workers generate the rising load: of a site with this machine, which watches the server; of an
+    application without it. Those on other machines also parse the log of a site.
 
     Examples: sojourn assess access.log.gz --access-line 100Mbit/s --target-p95 200ms
 

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from sojourn.cluster.target import LocalProcesses
 from sojourn.commands.cluster_option import ClusterOption, with_cluster_option
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.log_options import as_one, with_log_options
@@ -19,7 +18,7 @@ from sojourn.text import quantity
 from sojourn.workload import site
 from sojourn.workload.characteristics import LogImport
 from sojourn.workload.log import LogOptions, TraceNotWritten, import_log_to_file
-from sojourn.workload.log_pieces import OnWorkers
+from sojourn.workload.log_pieces import OnWorkers, are_parsed_elsewhere
 
 
 def register(app: typer.Typer) -> None:
@@ -62,9 +61,9 @@ def _trace(
     log, log_options = as_one(logs, log_options)
     quiet = output_format is Format.json
     with ExitStack() as stack:
-        # Processes of this machine would take longer: threads of this one need not send what they have parsed.
-        is_elsewhere = not isinstance(cluster.target, LocalProcesses | None)
-        parsing = OnWorkers(stack.enter_context(cluster.opened(quiet=quiet))) if is_elsewhere else None
+        parsing = None
+        if are_parsed_elsewhere(cluster.target):
+            parsing = OnWorkers(stack.enter_context(cluster.opened(quiet=quiet)))
         stages = stack.enter_context(Stages(talk, quiet=quiet))
         stages.begin("import")
         # An application's log may have nothing to replay, but its statistics are still useful.

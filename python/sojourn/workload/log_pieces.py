@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from sojourn import _native
+from sojourn.cluster.target import LocalProcesses, Target
 from sojourn.cluster.tasks import Tasks, WorkerLost, worker_address
 from sojourn.failure import CouldNotRun
 from sojourn.workload.log import LogOptions, native_options
@@ -150,6 +151,14 @@ def _require(log: LogFile) -> None:
 
 
 # -- here
+
+
+def are_parsed_elsewhere(target: Target | None) -> bool:
+    """Whether logs are parsed on the workers of a cluster: if they are of other machines.
+
+    Processes of this one take longer than its threads, which need not send what they have parsed.
+    """
+    return target is not None and not isinstance(target, LocalProcesses)
 
 
 class OnWorkers:

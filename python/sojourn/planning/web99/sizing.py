@@ -35,12 +35,12 @@ CORRECTIONS = (
     "connections need 12.0 GiB, not 4.",
     "The mean access is 14.3668 kilobytes; 14.2668 is a typing error.",
 )
+"""Differences from the report, for readers who compare."""
 PAGE_CACHE = (
     "A page cache keeps what was used last, so it carries fewer connections than the optimal placement. Where the disk "
     "is nearly always busy, connections fall below their rate before that (the study diskless/web99 measures it)."
 )
 """What the schemes mean for a server."""
-"""Differences from the report, for readers who compare."""
 
 
 @dataclass(frozen=True)
