@@ -69,12 +69,12 @@ fn seconds() -> u64 {
 #[test]
 fn clients_that_give_up_do_not_keep_a_server_from_the_others() {
     // A small share of a processor, so that a load of five times that much leaves the machine its rest.
-    let confine = || {
+    let confine = |cores: &str| {
         let mut command = Command::new(ENGINE);
-        command.args(["confine", "--cpu-limit", "0.02", "--drop-pages", "none", "--"]);
+        command.args(["confine", "--cpu-limit", cores, "--drop-pages", "none", "--"]);
         command
     };
-    if !confine().arg("true").output().unwrap().status.success() {
+    if !confine("0.05").arg("true").output().unwrap().status.success() {
         eprintln!("skipped: the processor cannot be limited here (control groups, as root)");
         return;
     }
@@ -84,7 +84,7 @@ fn clients_that_give_up_do_not_keep_a_server_from_the_others() {
     let upstream = format!("http://{}", origin.address);
     let hold = |kind: &str, architecture: &str| {
         let name = format!("{kind}, {architecture}");
-        let mut command = confine();
+        let mut command = confine(if kind == "serve" { "0.05" } else { "0.02" });
         match kind {
             "serve" => command.args([ENGINE, "serve", root.path().to_str().unwrap()]),
             _ => command.args([ENGINE, "proxy", "--upstream", &upstream, "--cache-memory", "0"]),
@@ -104,10 +104,11 @@ fn clients_that_give_up_do_not_keep_a_server_from_the_others() {
         // A client's kernel repeats a SYN that was dropped after a second, and then the client connects once more in vain.
         let slowest = over["response_time_seconds"]["p99"].as_f64().unwrap();
         eprintln!("{name}: {capacity:.0}/s alone; {goodput:.0}/s of {offered:.0}/s, p99 {slowest:.2} s");
-        // In the first seconds the queue that the kernel had taken before is worked off.
-        let least = if seconds < 4 * SECONDS { 0.4 } else { 0.8 };
+        // In the first seconds a proxy works off those that it had accepted before.
+        let is_short = kind == "proxy" && seconds < 4 * SECONDS;
+        let least = if is_short { 0.4 } else { 0.8 };
         assert!(goodput >= least * capacity, "{name}: {goodput}/s of {capacity}/s");
-        assert!(slowest <= 3.5, "{name}: the 99th percentile is {slowest} s");
+        assert!(slowest <= 2.5, "{name}: the 99th percentile is {slowest} s");
     };
     for kind in ["serve", "proxy"] {
         std::thread::scope(|scope| {
