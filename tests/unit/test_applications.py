@@ -264,6 +264,27 @@ def test_workers_of_php_fpm_that_are_all_active_are_at_their_end() -> None:
     assert causes(**levels | {"php_fpm_active_processes": 2.0}) == []
 
 
+def test_connections_that_nobody_accepts_wait_for_a_worker_of_that_tier() -> None:
+    # Of nginx before one process of php-fpm: nginx has a connection for each request, php-fpm accepts one at a time.
+    quiet = {
+        "web": TierUse(cpu_cores=0.0, core_wait_threads=0.0, incoming_connections=1.0, accept_queue=0.0),
+        "app": TierUse(cpu_cores=0.0, core_wait_threads=0.0, incoming_connections=0.0, accept_queue=0.0),
+    }
+    used = {
+        "web": TierUse(
+            cpu_cores=0.106, busiest_process_cores=0.106, core_wait_threads=0.025, blocked_threads=0.0,
+            incoming_connections=534.7, accept_queue=0.3, outgoing_connections={"127.0.0.1:8000": 512.7},
+        ),
+        "app": TierUse(
+            cpu_cores=0.761, busiest_process_cores=0.769, core_wait_threads=0.08, blocked_threads=0.067,
+            incoming_connections=0.3, accept_queue=515.3,
+        ),
+    }  # fmt: skip
+    top = figures(238, in_system=433.4, tiers=used, machine_busy_cores=1.03)
+    causes = diagnosis.find(figures(2, tiers=quiet), top, {PAGE: 0.0035, SEARCH: 0.004}, TIERS[:2])
+    assert [(each.tier, each.cause) for each in causes] == [("app", "workers")]
+
+
 def test_where_nothing_is_at_its_end_nothing_is_claimed() -> None:
     assert found(figures(100, 0.02, tiers=tiers_with(), database=database())) == []
 

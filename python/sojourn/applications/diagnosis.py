@@ -14,6 +14,7 @@ import numpy as np
 from sojourn.applications.summary import Cause, StepFigures, TierDescription
 from sojourn.text import format
 from sojourn.tiers import php_fpm
+from sojourn.tiers.watch import TierUse
 
 CPU_MAX = 0.85
 """The CPU limit: the share of the available cores that the tiers use."""
@@ -233,10 +234,14 @@ def _owner_of_workers(low: StepFigures, top: StepFigures, tiers: Sequence[TierDe
     gathered = [
         tier.name
         for tier in candidates
-        if (top.tiers[tier.name].incoming_connections or 0.0)
-        >= 2 * max(1.0, low.tiers[tier.name].incoming_connections or 0.0)
+        if _connections(top.tiers[tier.name]) >= 2 * max(1.0, _connections(low.tiers[tier.name]))
     ]
     return (gathered or [candidates[-1].name])[-1]
+
+
+def _connections(use: TierUse) -> float:
+    """Incoming connections. A tier whose workers take one at a time leaves the others to be accepted."""
+    return (use.incoming_connections or 0.0) + (use.accept_queue or 0.0)
 
 
 def _outside(top: StepFigures, tiers: Sequence[TierDescription], owner: str) -> tuple[str, float]:
