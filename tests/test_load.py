@@ -16,8 +16,8 @@ import numpy as np
 import polars
 import pytest
 
+from benchmarks.paced_server import paced_server
 from conftest import SOJOURN, run, run_on_a_terminal, wait_until_begun
-from paced_server import paced_server
 from sojourn import engine
 from sojourn.engine.results import Undisturbed
 from sojourn.loading import folder

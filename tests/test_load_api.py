@@ -9,7 +9,7 @@ import polars
 import pytest
 
 import sojourn
-from paced_server import paced_server
+from benchmarks.paced_server import paced_server
 from sojourn.failure import CouldNotRun
 
 

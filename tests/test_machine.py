@@ -8,8 +8,8 @@ from typing import Any
 
 import polars
 
+from benchmarks.paced_server import paced_server
 from conftest import run
-from paced_server import paced_server
 from sojourn.engine.results import Machine
 from sojourn.machine import environment
 from sojourn.probe import files

@@ -25,6 +25,7 @@ from rich.console import Console
 
 from benchmarks import command_line, machine, run
 from benchmarks.command_line import Only, Output, Seed
+from benchmarks.paced_server import paced_server
 from benchmarks.selection import chosen
 from sojourn import _native, queueing
 from sojourn.cluster import dask_cluster
@@ -35,7 +36,6 @@ from sojourn.loading.comparison import Group, compare
 from sojourn.loading.fleet import Fleet
 from sojourn.loading.run import run_load
 from sojourn.planning import replications
-from sojourn.systems import Launch, find
 from sojourn.text import format
 from sojourn.text.toml import read_text
 from sojourn.workload.log import LogOptions, import_log_to_file
@@ -45,7 +45,7 @@ NAME = "scale-benchmark"
 EMPTY_TASKS = 400
 SIMULATIONS = 16
 """Tasks of the sweep: enough for eight processes, each of about a second."""
-SWEPT_JOBS = 1_000_000
+SWEPT_JOBS = 10_000_000
 REPLICATIONS = 8
 LOG_LINES = 1_600_000
 RECORDS = 2_000_000
@@ -60,8 +60,10 @@ RECORD = np.dtype(
 """A record of the World Cup 1998 logs."""
 MACHINES = 100
 MACHINE_THREADS = 16
-RATE = 2000
-LOAD_SECONDS = 4
+SERVICE_SECONDS = 0.002
+RATE = 300
+"""Three fifths of what the paced server can do: requests of one generator wait for those of the other."""
+LOAD_SECONDS = 8
 GENERATOR_ROUNDS = 4
 SYSTEM = machine.ROOT / "studies/systems/web-server.toml"
 talk = Console(stderr=True)
@@ -113,7 +115,7 @@ def _bench(
         logs = Logs(Path(work), cluster, processes, seed)
         lines, records = LOG_LINES // share, RECORDS // share
         pairs = [
-            Pair("a sweep of simulations", *_sweep(cluster, SWEPT_JOBS // share, seed)),
+            _sweep(cluster, processes, SWEPT_JOBS // share, seed),
             Pair("replications of one simulation", *_replicated(cluster, 8 * SWEPT_JOBS // share, seed)),
             logs.on_threads("the import of a log, plain", logs.made(lines, processes)),
             logs.on_threads("the import of a log, gzip", logs.made(lines, processes, ".gz")),
@@ -127,7 +129,7 @@ def _bench(
         if only is None:
             kept.measured(
                 "generators",
-                lambda: _generators(cluster, Path(work), LOAD_SECONDS / math.sqrt(share), GENERATOR_ROUNDS, seed),
+                lambda: _generators(cluster, LOAD_SECONDS / math.sqrt(share), GENERATOR_ROUNDS, seed),
             )
         for number in range(repetitions):
             if number > 0 and time.monotonic() - began > 60 * minutes:
@@ -243,13 +245,27 @@ def _timed(act: Callable[[], object]) -> float:
 # -- simulations
 
 
-def _sweep(cluster: Tasks, jobs: int, seed: int) -> tuple[Callable[[], object], Callable[[], object]]:
+def _sweep(cluster: Tasks, processes: int, jobs: int, seed: int) -> Pair:
     text = read_text(SYSTEM, "")
+    words = [(text, jobs, seed + place) for place in range(SIMULATIONS)]
 
     def swept(tasks: Tasks) -> object:
-        return in_order(tasks.each(_simulated, ((text, jobs, seed + place) for place in range(SIMULATIONS))))
+        return in_order(tasks.each(_simulated, words))
 
-    return partial(swept, InProcess()), partial(swept, cluster)
+    def apart() -> float:
+        at = time.monotonic() + LEAD_SECONDS
+        ends = cluster.each(_simulated_at, ((words[first::processes], at) for first in range(processes)))
+        return max(in_order(ends)) - at
+
+    return Pair("a sweep of simulations", partial(swept, InProcess()), partial(swept, cluster), apart=apart)
+
+
+def _simulated_at(simulations: list[tuple[str, int, int]], at: float) -> float:
+    """Simulates one after another, from a moment on; returns the moment of the end."""
+    time.sleep(max(0, at - time.monotonic()))
+    for each in simulations:
+        _simulated(*each)
+    return time.monotonic()
 
 
 def _simulated(text: str, jobs: int, seed: int) -> float:
@@ -394,16 +410,13 @@ def _imported_at(log: str, folder: str, seed: int, at: float) -> float:
 # -- load
 
 
-def _generators(cluster: DaskCluster, work: Path, seconds: float, repetitions: int, seed: int) -> Rows:
+def _generators(cluster: DaskCluster, seconds: float, repetitions: int, seed: int) -> Rows:
     """One generator beside all workers together, at the same rate: their histograms within their confidence."""
-    site = work / "site"
-    site.mkdir()
-    (site / "index.html").write_text("x" * 1000)
     alone, together = [], []
     fleet = Fleet(cluster)
-    with find("sojourn").start(Launch(site, work, None, "amped")) as server:
+    with paced_server(SERVICE_SECONDS) as url:
         for number in range(repetitions + 1):
-            words = [f"{server.url}/", "--rate", str(RATE), "--duration", f"{seconds:g}s", "--warm-up", "1s"]
+            words = [url, "--rate", str(RATE), "--duration", f"{seconds:g}s", "--warm-up", "1s"]
             words += ["--seed", str(seed + number)]
             alone.append(run_load(words))
             together.append(fleet.run(words))

@@ -19,6 +19,7 @@ from sojourn.commands.log_options import as_one, with_log_options
 from sojourn.commands.progress import Stages
 from sojourn.commands.web_option import WebFlag, WebPort, live_page
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.machine import cores
 from sojourn.results.run_folder import RunFolder
 from sojourn.text import quantity
 from sojourn.workload.log import LogOptions, require_log
@@ -171,7 +172,11 @@ def _assess(
     folder = RunFolder.create(output or _default_output(log))
     quiet = output_format is Format.json
     with ExitStack() as stack:
-        fleet = None if cluster.target is None else Fleet(stack.enter_context(cluster.opened(quiet=quiet)))
+        fleet = None
+        if cluster.target is not None:
+            # Workers on this machine generate load: on the server's core they would be part of what is measured.
+            with cores.keep_off_server_core(cores.plan()):
+                fleet = Fleet(stack.enter_context(cluster.opened(quiet=quiet)))
         page = stack.enter_context(live_page(web, web_port, title))
         stages = stack.enter_context(Stages(talk, quiet=quiet, page=page))
         summary = assess(request, folder, stages, fleet)
