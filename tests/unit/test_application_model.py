@@ -619,6 +619,20 @@ def test_programs_for_which_no_thread_waits_take_no_cores() -> None:
     assert fitting.others(unknown, TIERS) == pytest.approx(0.6)
 
 
+def test_who_is_waited_for_at_little_load_does_not_give_way_at_more() -> None:
+    # Eight threads of a busy database: no more wait, though many requests do.
+    def taken(others: float) -> float:
+        of_each = {tier.name: TierUse(cpu_cores=0.61, core_wait_threads=5.89 / 3) for tier in TIERS}
+        step = measured(network(), 50.0, SHARES, "climb", 1).model_copy(
+            update={"tiers": of_each, "machine_busy_cores": 1.83 + others}
+        )
+        assert fitting.others(step, TIERS) == pytest.approx(0.0, abs=0.02)
+        return fitting.beside(network(background=Background(0.1)), step, TIERS).background.fixed
+
+    assert taken(0.13) == pytest.approx(0.1)
+    assert taken(0.05) == pytest.approx(0.05)
+
+
 def test_cores_that_other_programs_have_take_nothing_and_break_nothing(plain: ApplicationSummary) -> None:
     crowded = network(background=Background(2.5), places=(Places("workers", "app", 4),))
     assert crowded.capacity(SHARES) == 0.0

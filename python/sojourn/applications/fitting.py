@@ -33,7 +33,6 @@ COUNTS = (0.55, 1.1)
 """The range of place counts tried, in multiples of the number that seems to be held."""
 COUNTS_TRIED = 8
 CPU_MIN_SECONDS = 1e-4
-BACKGROUND_STEPS = 8
 OTHERS_MORE_MAX = 0.3
 """Steps in which other programs use more additional cores than this are left out as disturbed."""
 OTHERS_WIDTH = 0.01
@@ -104,7 +103,7 @@ def fit(
         processes=turns(top, [tier for tier in tiers if tier.name in known]),
         calls=calls(steps, endpoints, [tier for tier in tiers if tier.name in known]),
         places=places,
-        background=background([*steps, top], tiers),
+        background=background(fitted, tiers),
         falls=measured.falls,
         shapes=_shapes(fitted, endpoints),
     )
@@ -135,8 +134,13 @@ def counts(network: Network, places: Places, most: float) -> list[int]:
 
 def beside(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) -> Network:
     """The network with the cores that others used in a step."""
-    taken = others(step, tiers)
-    return network if taken is None else replace(network, background=Background(taken + idle(tiers)))
+    taken, own = others(step, tiers), idle(tiers)
+    if taken is None:
+        return network
+    # Near the knee a limited number of threads waits for cores, as the other requests wait for a thread: what the
+    # threads wait for is too little then. Programs that they wait for at little load do not give way at more.
+    usual = min(_used_by_others(step, tiers), network.background.fixed - own)
+    return replace(network, background=Background(max(taken, usual) + own))
 
 
 def idle(tiers: Sequence[TierDescription]) -> float:
@@ -156,10 +160,14 @@ def turns(top: StepFigures, tiers: Sequence[TierDescription]) -> dict[str, int]:
 
 
 def background(steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> Background:
-    """Cores used by no request at high loads: by the load generator, the probes, and the tiers' own background work."""
-    busiest = sorted(steps, key=lambda step: step.requests_per_second)[-BACKGROUND_STEPS:]
-    taken = [each for step in busiest if (each := others(step, tiers)) is not None]
-    return Background(idle(tiers) + (float(np.quantile(taken, QUIET_QUANTILE)) if taken else 0.0))
+    """Cores used by no request: by the load generator, the probes, and the tiers' own background work.
+
+    Args:
+        steps: with little load.
+        tiers: as they were declared.
+    """
+    taken = [each for step in steps if (each := others(step, tiers)) is not None]
+    return Background(idle(tiers) + (statistics.median(taken) if taken else 0.0))
 
 
 def undisturbed(steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> list[StepFigures]:
@@ -181,8 +189,7 @@ def others(step: StepFigures, tiers: Sequence[TierDescription]) -> float | None:
     if step.machine_busy_cores is None:
         return None
     uses = [step.tiers[tier.name] for tier in tiers if tier.cores]
-    own = sum(each.cpu_cores or 0.0 for each in uses)
-    used = max(0.0, step.machine_busy_cores - own)
+    own, used = sum(each.cpu_cores or 0.0 for each in uses), _used_by_others(step, tiers)
     if own <= 0 or any(each.core_wait_threads is None for each in uses):
         return used
     waited = 1 + sum(each.core_wait_threads or 0.0 for each in uses) / own
@@ -197,6 +204,11 @@ def others(step: StepFigures, tiers: Sequence[TierDescription]) -> float | None:
         middle = (low + high) / 2
         low, high = (middle, high) if stretch(middle) < waited else (low, middle)
     return high
+
+
+def _used_by_others(step: StepFigures, tiers: Sequence[TierDescription]) -> float:
+    own = sum(step.tiers[tier.name].cpu_cores or 0.0 for tier in tiers if tier.cores)
+    return max(0.0, (step.machine_busy_cores or 0.0) - own)
 
 
 def rates_of(step: StepFigures) -> dict[str, float]:
