@@ -74,7 +74,7 @@ fn clients_that_give_up_do_not_keep_a_server_from_the_others() {
         command.args(["confine", "--cpu-limit", cores, "--drop-pages", "none", "--"]);
         command
     };
-    if !confine("0.05").arg("true").output().unwrap().status.success() {
+    if !confine("0.02").arg("true").output().unwrap().status.success() {
         eprintln!("skipped: the processor cannot be limited here (control groups, as root)");
         return;
     }
@@ -84,7 +84,7 @@ fn clients_that_give_up_do_not_keep_a_server_from_the_others() {
     let upstream = format!("http://{}", origin.address);
     let hold = |kind: &str, architecture: &str| {
         let name = format!("{kind}, {architecture}");
-        let mut command = confine(if kind == "serve" { "0.05" } else { "0.02" });
+        let mut command = confine(if kind == "serve" { "0.03" } else { "0.02" });
         match kind {
             "serve" => command.args([ENGINE, "serve", root.path().to_str().unwrap()]),
             _ => command.args([ENGINE, "proxy", "--upstream", &upstream, "--cache-memory", "0"]),

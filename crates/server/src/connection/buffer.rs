@@ -133,9 +133,14 @@ impl Buffer {
         self.bytes.capacity() > 0
     }
 
+    /// How many bytes fit into the memory that it has.
+    pub fn room(&self) -> usize {
+        self.bytes.capacity() - self.bytes.len()
+    }
+
     /// The vector to receive into, with spare capacity; only append to it.
     pub fn space(&mut self) -> &mut Vec<u8> {
-        if self.bytes.capacity() - self.bytes.len() < ROOM_BYTES_MIN {
+        if self.room() < ROOM_BYTES_MIN {
             self.bytes.drain(..self.consumed);
             self.consumed = 0;
             self.bytes.reserve(BUFFER_BYTES);

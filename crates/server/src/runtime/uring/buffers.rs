@@ -18,7 +18,7 @@ use super::sanitizer;
 pub const BUFFERS: u16 = 256;
 
 /// The most bytes that one operation receives.
-const BYTES_EACH: usize = 4096;
+pub const BYTES_EACH: usize = 4096;
 
 /// The ID of this buffer group in operations.
 pub const GROUP: u16 = 0;

@@ -1,4 +1,5 @@
-//! Receives into whichever provided buffer the kernel chooses when data has arrived.
+//! Receives into whichever provided buffer the kernel chooses when data has arrived, and what does not fit into it with a
+//! call of its own.
 //!
 //! One operation receives once. Multishot receives were no faster when measured, and would continue while a client's
 //! responses wait to be sent, so a client that sends requests without reading could not be held back.
@@ -10,7 +11,7 @@ use io_uring::{opcode, types};
 use rustix::io::Errno;
 
 use super::Ring;
-use super::buffers::GROUP;
+use super::buffers::{BYTES_EACH, GROUP};
 use super::client::Operation;
 use super::queue::{Completion, Purpose};
 use crate::connection::{Buffer, Event, Reason};
@@ -51,8 +52,21 @@ impl Ring<'_> {
             (Ok(count @ 1..), Some(id)) => {
                 buffer = self.state.pool.fill(buffer);
                 self.buffers.take(id, count as usize, buffer.space());
-                self.state.served.add(self.state.clients.at(token).connection.received(), u64::from(count));
-                self.state.clients.at(token).progress.may_be_readable = completion.leaves_data();
+                self.count_received(token, count as usize);
+                // A body is longer than a provided buffer. One call for the rest costs less than operations for its parts.
+                let mut leaves_data = completion.leaves_data();
+                if leaves_data && buffer.room() >= BYTES_EACH {
+                    match transfer::receive(&self.state.clients.at(token).socket, &mut buffer) {
+                        Transfer::Complete(count) => self.count_received(token, count),
+                        Transfer::Blocked => leaves_data = false,
+                        Transfer::Ended => {}
+                        Transfer::Failed => {
+                            self.state.pool.put_buffer(buffer);
+                            return Some(Event::Failed);
+                        }
+                    }
+                }
+                self.state.clients.at(token).progress.may_be_readable = leaves_data;
                 Some(Event::Received(buffer))
             }
             (Ok(_), _) => Some(Event::Ended),
@@ -68,11 +82,15 @@ impl Ring<'_> {
         }
     }
 
+    fn count_received(&mut self, token: u64, count: usize) {
+        self.state.served.add(self.state.clients.at(token).connection.received(), count as u64);
+    }
+
     pub(super) fn look(&mut self, token: u64, buffer: Buffer) -> Event {
         let mut buffer = self.state.pool.fill(buffer);
         match transfer::receive(&self.state.clients.at(token).socket, &mut buffer) {
             Transfer::Complete(count) => {
-                self.state.served.add(self.state.clients.at(token).connection.received(), count as u64);
+                self.count_received(token, count);
                 return Event::Received(buffer);
             }
             Transfer::Ended => return Event::Ended,
@@ -88,7 +106,7 @@ impl Ring<'_> {
         buffer = self.state.pool.fill(buffer);
         match transfer::receive(&self.state.clients.at(token).socket, &mut buffer) {
             Transfer::Complete(count) => {
-                self.state.served.add(self.state.clients.at(token).connection.received(), count as u64);
+                self.count_received(token, count);
                 self.dispatch(token, Event::Received(buffer));
             }
             _ => {
