@@ -206,6 +206,10 @@ def test_what_a_system_file_cannot_say_is_refused_by_name(
             "net while it holds a place at disk",
         ),
         (
+            f'{STATIONS}[classes.a]\nrate = "1/s"\nroute = [{{ station = "disk", priority = true }}]\n',
+            "jobs that wait at disk ahead of others",
+        ),
+        (
             f'{STATIONS}[classes.a]\nrate = "1/s"\nroute = ["disk", "net", {{ station = "disk", demand = "1ms" }}]\n',
             "demands at disk that depend on the route",
         ),

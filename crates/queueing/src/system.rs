@@ -192,6 +192,8 @@ pub struct Visit {
     /// An earlier station at which the job holds its place until this visit ends, as a helper process is held while
     /// the document is sent.
     pub holds: Option<usize>,
+    /// The job waits only for those in service and for others with priority (head of the line, not preemptive).
+    pub priority: bool,
 }
 
 /// The service demand of a visit, in seconds on an idle server.
@@ -274,6 +276,11 @@ impl System {
     /// Returns true if a job holds a place at one station while it is served at another.
     pub fn has_simultaneous_possession(&self) -> bool {
         self.classes.iter().flat_map(Class::visits).any(|(_, visit)| visit.holds.is_some())
+    }
+
+    /// Returns true if some jobs wait ahead of others.
+    pub fn has_priorities(&self) -> bool {
+        self.classes.iter().flat_map(Class::visits).any(|(_, visit)| visit.priority)
     }
 
     /// Returns true if any station may lose jobs.

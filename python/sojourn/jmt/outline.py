@@ -136,6 +136,8 @@ def _jobs(model: ClassModel, described: Table, start: str, latency: str, transla
         for visit, raw in zip(route.visits, written, strict=True):
             if visit.holds is not None:
                 raise refused(f"class {model.name}: {visit.station} while it holds a place at {visit.holds}")
+            if isinstance(raw, Mapping) and raw.get("priority"):
+                raise refused(f"class {model.name}: jobs that wait at {visit.station} ahead of others")
             law = _law(raw, described["stations"][visit.station], visit.by_size)
             if visit.station in seen and seen[visit.station] != law:
                 raise refused(

@@ -149,10 +149,15 @@ pub struct StationAnswer {
 
 const POSSESSION: &str = "a job holds one station while it is served at another: simulate";
 
+const PRIORITIES: &str = "jobs with `priority` wait ahead of others: simulate";
+
 /// Refuses systems that no analytic solver covers.
 fn unsolvable(system: &System) -> Result<(), String> {
     if system.has_simultaneous_possession() {
         return Err(POSSESSION.to_owned());
+    }
+    if system.has_priorities() {
+        return Err(PRIORITIES.to_owned());
     }
     let unsolved = |station: &&StationModel| {
         station.capacity.as_ref().is_some_and(|capacity| capacity.when_full != WhenFull::Refuse)

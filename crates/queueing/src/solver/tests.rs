@@ -382,6 +382,8 @@ fn what_no_solver_knows_of_finite_stations_is_refused_by_name() {
         refusal(users, "mva"),
         "station b (line 3) blocks the station before when it is full; simulate"
     );
+    let overtaking = users.replace("\"b\"]", "{ station = \"b\", priority = true }]");
+    assert_eq!(refusal(&overtaking, "mva"), "jobs with `priority` wait ahead of others: simulate");
     let refusing = users.replace(", when_full = \"block\"", "");
     assert_eq!(refusal(&refusing, "mva"), "station b (line 3) has a capacity; simulate");
     // A capacity of at least the number of users is never reached.

@@ -79,7 +79,9 @@ pub struct Station<T> {
     shares: Box<[(f64, f64)]>,
     /// Jobs in service, by finish tag.
     in_service: TagHeap<T>,
-    /// Jobs waiting, with their demands.
+    /// Jobs waiting with priority, with their demands.
+    ahead: VecDeque<(f64, T)>,
+    /// The other jobs waiting, with their demands.
     waiting: VecDeque<(f64, T)>,
     /// Places held by served jobs that are now elsewhere. They count towards r but not towards the load.
     held: usize,
@@ -105,6 +107,7 @@ impl<T: Copy> Station<T> {
             service,
             shares,
             in_service: TagHeap::new(),
+            ahead: VecDeque::new(),
             waiting: VecDeque::new(),
             held: 0,
             blocked: 0,
@@ -132,18 +135,18 @@ impl<T: Copy> Station<T> {
     /// Jobs present: waiting, in service, or blocked after it.
     #[inline]
     pub fn present(&self) -> usize {
-        self.in_service.len() + self.waiting.len() + self.blocked
+        self.in_service.len() + self.queued() + self.blocked
     }
 
     /// Jobs that count towards the station's capacity: those present, and those elsewhere that hold a place here.
     #[inline]
     pub fn occupied(&self) -> usize {
-        self.in_service.len() + self.waiting.len() + self.held
+        self.in_service.len() + self.queued() + self.held
     }
 
     /// The waiting jobs and those in service, in no particular order.
     pub fn jobs(&self) -> impl Iterator<Item = T> {
-        let waiting = self.waiting.iter().map(|waiting| waiting.1);
+        let waiting = self.ahead.iter().chain(&self.waiting).map(|waiting| waiting.1);
         self.in_service.iter().map(|tagged| tagged.job).chain(waiting)
     }
 
@@ -169,6 +172,17 @@ impl<T: Copy> Station<T> {
         self.schedule();
     }
 
+    /// As [`Station::arrive`], but a job with priority waits only for those in service and those with priority.
+    #[inline]
+    pub fn arrive_by_priority(&mut self, now: f64, demand: f64, job: T, has_priority: bool) {
+        if has_priority && self.in_service.len() + self.held >= self.service.limit {
+            self.advance(now);
+            self.ahead.push_back((demand, job));
+        } else {
+            self.arrive(now, demand, job);
+        }
+    }
+
     /// Removes the job that finishes at [`Station::next_completion`] and admits the next one from the queue.
     #[inline]
     pub fn complete(&mut self) -> Option<T> {
@@ -187,7 +201,7 @@ impl<T: Copy> Station<T> {
             self.held += 1;
             self.blocked += usize::from(kept == Kept::Itself);
             self.in_service.remove_first();
-        } else if let Some((demand, job)) = self.waiting.pop_front() {
+        } else if let Some((demand, job)) = self.next_waiting() {
             self.in_service.replace_first(Tagged { tag: self.virtual_time + demand, job });
         } else {
             self.in_service.remove_first();
@@ -211,10 +225,20 @@ impl<T: Copy> Station<T> {
     pub fn release(&mut self, now: f64) {
         self.advance(now);
         self.held = self.held.saturating_sub(1);
-        if let Some((demand, job)) = self.waiting.pop_front() {
+        if let Some((demand, job)) = self.next_waiting() {
             self.admit(demand, job);
         }
         self.schedule();
+    }
+
+    #[inline]
+    fn queued(&self) -> usize {
+        self.ahead.len() + self.waiting.len()
+    }
+
+    #[inline]
+    fn next_waiting(&mut self) -> Option<(f64, T)> {
+        self.ahead.pop_front().or_else(|| self.waiting.pop_front())
     }
 
     #[inline]

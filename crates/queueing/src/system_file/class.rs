@@ -105,7 +105,7 @@ impl Context<'_> {
         Ok(visits)
     }
 
-    /// `"web"` or `{ station = "web", demand = …, holds = "…" }`.
+    /// `"web"` or `{ station = "web", demand = …, holds = "…", priority = true }`.
     fn visit(
         &self,
         value: &Value<'_>,
@@ -120,6 +120,9 @@ impl Context<'_> {
         let mut visit = self.visit_of(&table.required("station")?, own.as_ref(), document)?;
         if let Some(holds) = table.optional("holds") {
             visit.holds = Some(self.held(&holds, previous)?);
+        }
+        if let Some(priority) = table.optional("priority") {
+            visit.priority = self.priority(&priority, visit.station)?;
         }
         table.finish()?;
         Ok(visit)
@@ -138,6 +141,15 @@ impl Context<'_> {
             );
         }
         Ok(station)
+    }
+
+    /// Only where jobs wait is there a line to be ahead in.
+    fn priority(&self, value: &Value<'_>, station: usize) -> Result<bool, SystemFileError> {
+        let model = &self.stations[station].model;
+        if !model.has_places() {
+            return Err(value.error(format!("no job waits at `{}` (fifo or lps)", model.name)));
+        }
+        value.boolean()
     }
 
     fn station(&self, name: &Value<'_>) -> Result<usize, SystemFileError> {
@@ -163,7 +175,7 @@ impl Context<'_> {
             })?,
         };
         demand::check_document(&demand, document, text, own.unwrap_or(name))?;
-        Ok(Visit { station, demand, holds: None })
+        Ok(Visit { station, demand, holds: None, priority: false })
     }
 }
 

@@ -136,6 +136,16 @@ fn errors_name_the_line_and_the_cure() {
         "line 19: the visit before is not at `web`",
     );
     check(
+        "\"line\"]",
+        "{ station = \"web\", priority = 1 }]",
+        "line 19: `priority` must be `true` or `false`",
+    );
+    check(
+        "\"line\"]",
+        "{ station = \"line\", priority = true }]",
+        "line 19: no job waits at `line` (fifo or lps)",
+    );
+    check(
         "rate = \"5/s\"",
         "rate = \"nan/s\"",
         "line 18: `rate` must be a number with a unit such as \"40/s\"",

@@ -341,7 +341,7 @@ impl<'a> Run<'a> {
         tally.demand += demand;
         tally.excess += drawn - step.expected;
         tally.expected += step.expected;
-        self.stations[step.station].arrive(self.now, demand, index);
+        self.stations[step.station].arrive_by_priority(self.now, demand, index, step.priority);
         self.schedule_completion(step.station);
     }
 

@@ -35,6 +35,8 @@ pub(super) struct Step<'a> {
     pub(super) holds: Option<usize>,
     /// The station whose place the job gives up after this visit.
     pub(super) releases: Option<usize>,
+    /// True if the job waits ahead of those without priority.
+    pub(super) priority: bool,
     /// True if the station has a capacity.
     pub(super) is_bounded: bool,
     pub(super) is_last: bool,
@@ -130,6 +132,7 @@ impl<'a> Shape<'a> {
                         expected: expected(class, visit),
                         holds: visit.holds,
                         releases: visit.holds.filter(|_| next.is_none_or(|next| next.holds != visit.holds)),
+                        priority: visit.priority,
                         is_bounded: system.stations[visit.station].capacity.is_some(),
                         is_last: next.is_none(),
                     });

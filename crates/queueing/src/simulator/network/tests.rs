@@ -159,6 +159,33 @@ fn a_held_place_is_given_back_by_a_lost_job() {
 }
 
 #[test]
+fn jobs_with_priority_wait_for_the_one_in_service_and_each_other() {
+    // Cobham: W0 = (0.4 * 2 + 0.2 * 2^2) / 2, W1 = W0 / (1 - 0.4), W2 = W1 / (1 - 0.8).
+    let text = r#"
+        stations.one = { discipline = "fifo", demand = { law = "exponential", mean = "1s" } }
+        classes.first = { rate = "0.4/s", route = [{ station = "one", priority = true }] }
+        classes.second = { rate = "0.2/s", route = [{ station = "one", demand = "2s" }] }
+    "#;
+    let found = simulated(text);
+    let wait = (0.4 * 2.0 + 0.2 * 4.0) / 2.0 / 0.6;
+    for (name, expected) in [("first", wait + 1.0), ("second", wait / 0.2 + 2.0)] {
+        check(found.classes.find(name).unwrap().response_time_seconds.mean, expected, 0.02);
+    }
+}
+
+#[test]
+fn short_jobs_overtake_long_ones_that_had_their_slice() {
+    // Multilevel feedback with two levels. A slice with priority waits for what is left of the one in service, of
+    // whatever level, W0 = 0.8 / 2 * 1, and for the others with priority: W0 / (1 - 0.4).
+    let text = r#"
+        stations.one = { discipline = "fifo", demand = "1s" }
+        classes.short = { rate = "0.2/s", route = [{ station = "one", priority = true }] }
+        classes.long = { rate = "0.2/s", route = [{ station = "one", priority = true }, "one", "one"] }
+    "#;
+    check(simulated(text).classes.find("short").unwrap().response_time_seconds.mean, 0.4 / 0.6 + 1.0, 0.02);
+}
+
+#[test]
 fn throughputs_of_classes_have_intervals() {
     // Two users at M/M/1//2 with as long a thought as a demand: busy in 4 of 5 seconds. Visitors come at 1/s.
     let text = r#"
