@@ -40,7 +40,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.report.application.terminal import demand_table
 from sojourn.results.records import Interval
 from sojourn.tiers.declaration import Tier
-from sojourn.tiers.watch import TierUse
+from sojourn.tiers.watch import DatabaseUse, TierUse
 
 PAGE, SEARCH = "GET /", "GET /search"
 SHARES = {PAGE: 0.75, SEARCH: 0.25}
@@ -258,6 +258,22 @@ def test_a_request_waits_for_its_turn_again_after_each_query(monkeypatch: pytest
     assert route.count('"cores-0"') == 6 + 2 + 5
 
 
+def test_who_has_slept_comes_before_those_that_had_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sojourn.applications.simulation.REPLICATIONS", 3)
+    long = {**network().demands, (PAGE, "db"): 0.0001, (SEARCH, "db"): 0.2}
+    found = network(demands=long, waits={PAGE: 0.0, SEARCH: 0.0}, shapes={name: (1.0,) for name in (PAGE, SEARCH)})
+    arrivals = due({PAGE: 20.0, SEARCH: 7.0}, 200.0, 1)
+    by_turns = simulation.simulated(found, arrivals, 200.0, 1)
+    monkeypatch.setattr("sojourn.applications.system_file.AHEAD", "")
+    in_line = simulation.simulated(found, arrivals, 200.0, 1)
+    assert by_turns is not None
+    assert in_line is not None
+    # A page's three parts wait for what is left of a slice each, not for all searches.
+    assert by_turns[PAGE].means.mean() < 0.025
+    assert in_line[PAGE].means.mean() > 2 * by_turns[PAGE].means.mean()
+    assert in_line[SEARCH].means.mean() == pytest.approx(by_turns[SEARCH].means.mean(), rel=0.05)
+
+
 def test_what_a_tier_hardly_works_for_does_not_visit_it() -> None:
     demands = {**network().demands, (PAGE, "db"): 1e-6}
     text = system_file.for_requests(network(demands=demands, calls={(PAGE, "db"): 4}), {PAGE: 1.0}, {"e0": PAGE})
@@ -423,6 +439,33 @@ def test_workers_that_are_used_up_are_counted_and_more_of_them_predicted() -> No
     assert more.capacity.estimate == pytest.approx(real, rel=0.1)
     far = starting.change(Modification.parse("app.workers=8->800", KNOWN, ["web", "app", "db"]), None)
     assert far.limited_by == "cores of web, app, db"
+
+
+def test_connections_are_as_many_as_the_database_has_in_use() -> None:
+    truth = network(waits={PAGE: 0.1, SEARCH: 0.1}, places=(Places("connections", "app", 8),))
+    used = DatabaseUse(
+        backends=9.0, active=0.5, in_transaction=7.4, waits={}, commits_per_second=1.0, connections_max=300
+    )
+    summary, _ = assessed(truth, {"levels": {"pool_waiting": 9.0}, "database": used})
+    assert summary.model is not None
+    assert summary.model.places == ["8 connections of app"]
+    assert summary.model.errors["mean"] < 0.15
+
+
+def test_requests_wait_for_the_lock_that_another_has() -> None:
+    truth = network(waits={PAGE: 0.002, SEARCH: 0.03}, serial=Serial("lock", "db", 0.02 * SHARES[SEARCH], 2 / 3))
+    waiting = DatabaseUse(
+        backends=17.0, active=15.0, in_transaction=0.3, waits={"Lock": 14.0}, commits_per_second=1.0,
+        connections_max=300,
+    )  # fmt: skip
+    summary, starting = assessed(truth, {"database": waiting})
+    assert summary.bottleneck is not None
+    assert (summary.bottleneck.tier, summary.bottleneck.cause) == ("db", "lock")
+    assert starting is not None
+    assert starting.network.alone_seconds(SEARCH) == pytest.approx(0.02, rel=0.1)
+    assert starting.network.alone_seconds(PAGE) == 0.0
+    assert summary.model is not None
+    assert summary.model.errors["mean"] < 0.15
 
 
 def test_a_model_of_another_system_is_not_believed_and_says_nothing_of_changes(plain: ApplicationSummary) -> None:
@@ -633,12 +676,10 @@ def test_who_is_waited_for_at_little_load_does_not_give_way_at_more() -> None:
     assert taken(0.05) == pytest.approx(0.05)
 
 
-def test_cores_that_other_programs_have_take_nothing_and_break_nothing(plain: ApplicationSummary) -> None:
+def test_cores_that_other_programs_have_take_nothing_and_break_nothing() -> None:
     crowded = network(background=Background(2.5), places=(Places("workers", "app", 4),))
     assert crowded.capacity(SHARES) == 0.0
     assert crowded.mean_seconds({PAGE: 1.0, SEARCH: 1.0}) is None
-    found = fitting.Fitted(crowded, TIERS, plain.steps[:2], [])
-    assert found.misfit(SHARES, 10.0) == math.inf
 
 
 def test_figures_of_few_requests_vary_from_one_replication_to_another() -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from sojourn.applications import demands, diagnosis, fitting, held_out, system_file
 from sojourn.applications.changes import Starting, changes, limit_of
 from sojourn.applications.demands import Measured
 from sojourn.applications.fitting import Fitted
-from sojourn.applications.knee import sustained
 from sojourn.applications.network import Network, Places, Serial
 from sojourn.applications.prices import Prices
 from sojourn.applications.summary import ERRORS_MAX, ApplicationSummary, Cause, Demand, Knee, Model, StepFigures
@@ -18,6 +16,8 @@ CAPACITY_ERROR_MAX = 0.2
 """If the network's limit of the bottleneck deviates more from the measured knee, the network does not describe the
 system.
 """
+ACCEPTED_LAST = 0.5
+"""If more than this share of the waiting requests is not accepted, they wait for any process."""
 HELD = {"workers": "workers", "outside": "workers", "connections": "connections"}
 """By cause, the kind of places whose number is the limit."""
 
@@ -75,19 +75,25 @@ def _fitted(
     first = causes[0]
     if first.cause in ("lock", "disk"):
         serial = Serial(first.cause, first.tier or "", 1 / knee)
-        return replace(free, network=replace(free.network, serial=serial))
+        return fitting.fit(below, top, names, measured, summary.tiers, knee, serial=serial)
     if first.cause == "cpu":
         return _calibrated(free, first, shares, knee)
     if first.cause in HELD and first.tier is not None:
-        # By Little's law, about this many are held at saturation.
-        places, seen = Places(HELD[first.cause], first.tier, 1), min(knee, sustained(top))
-        ended = {each.name: each.requests_per_second for each in top.endpoints}
-        tries = [
-            fitting.fit(below, top, names, measured, summary.tiers, knee, (replace(places, count=count),))
-            for count in fitting.counts(free.network, places, free.network.working(ended, places))
-        ]
-        return min((each for each in tries if each is not None), key=lambda each: each.misfit(shares, seen))
+        places = _places(HELD[first.cause], first.tier, below, top, free.network)
+        return fitting.fit(below, top, names, measured, summary.tiers, knee, (places,))
     return free
+
+
+def _places(what: str, tier: str, below: Sequence[StepFigures], top: StepFigures, network: Network) -> Places:
+    """As many as were held beyond the knee, where all of them are."""
+    held = diagnosis.held_workers(diagnosis.unhindered_seconds(below), top) or 1.0
+    if what == "connections" and top.database is not None:
+        held = top.database.active + top.database.in_transaction
+    # Processes that accept no more than they work on leave the others to whoever is free first.
+    left = top.tiers[tier].accept_queue or 0.0
+    is_shared = what == "workers" and left > ACCEPTED_LAST * (top.in_system - held)
+    each = 1 if is_shared else network.processes.get(tier, 1)
+    return Places(what, tier, max(1, round(held / each)) * each, is_shared)
 
 
 def _calibrated(found: Fitted, cause: Cause, shares: Mapping[str, float], knee: float) -> Fitted:

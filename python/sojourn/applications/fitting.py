@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from sojourn.applications.contention import Load, stretches
 from sojourn.applications.demands import Measured, calls
 from sojourn.applications.diagnosis import CoreGroup, core_groups
-from sojourn.applications.network import Background, Network, Places, shape_of
+from sojourn.applications.network import Background, Network, Places, Serial, shape_of
 from sojourn.applications.summary import CLIMB, StepFigures, TierDescription
 
 FITTED_LOAD_MAX = 0.45
@@ -29,10 +29,9 @@ TURNS = ("nginx", "node", "python", "ruby", "haproxy", "gunicorn", "uvicorn", "p
 BUSY_MIN = 0.02
 """A tier that uses fewer cores reveals nothing about its processes."""
 WAIT_ROUNDS = 3
-COUNTS = (0.55, 1.1)
-"""The range of place counts tried, in multiples of the number that seems to be held."""
-COUNTS_TRIED = 8
 CPU_MIN_SECONDS = 1e-4
+REQUESTS_MAX = 100
+"""Where a step has more of an endpoint's requests, it is not chance that makes their mean uncertain."""
 OTHERS_MORE_MAX = 0.3
 """Steps in which other programs use more additional cores than this are left out as disturbed."""
 OTHERS_WIDTH = 0.01
@@ -50,19 +49,6 @@ class Fitted:
     fitted: Sequence[StepFigures]
     unseen: Sequence[StepFigures]
 
-    def misfit(self, shares: Mapping[str, float], knee: float) -> float:
-        """The median error on the fitted steps and at the knee, in logarithms."""
-        far = []
-        for step in self.fitted:
-            predicted = beside(self.network, step, self.tiers).mean_seconds(rates_of(step))
-            for each in step.endpoints:
-                if predicted is not None and each.response_time_mean_seconds:
-                    far.append(abs(math.log(predicted[each.name] / each.response_time_mean_seconds)))
-        capacity = self.network.capacity(shares)
-        if not far or capacity <= 0 or knee <= 0:
-            return math.inf
-        return statistics.median(far) + abs(math.log(capacity / knee))
-
 
 def fit(
     steps: Sequence[StepFigures],
@@ -72,6 +58,7 @@ def fit(
     tiers: Sequence[TierDescription],
     knee: float,
     places: tuple[Places, ...] = (),
+    serial: Serial | None = None,
 ) -> Fitted | None:
     """The network of the measurements below the knee; None if the demands are unknown.
 
@@ -83,6 +70,7 @@ def fit(
         tiers: as they were declared.
         knee: in requests/s of the log's mix.
         places: what limits how many requests are worked on, if that was seen.
+        serial: what one request has at a time, the same.
     """
     by_tier = {(each.endpoint, each.tier): each.seconds.estimate for each in measured.demands}
     known = {tier for _, tier in by_tier}
@@ -103,14 +91,26 @@ def fit(
         processes=turns(top, [tier for tier in tiers if tier.name in known]),
         calls=calls(steps, endpoints, [tier for tier in tiers if tier.name in known]),
         places=places,
+        serial=serial,
         background=background(fitted, tiers),
         falls=measured.falls,
         shapes=_shapes(fitted, endpoints),
     )
     for _ in range(WAIT_ROUNDS):
         # Waits for a place depend on how long places are held, which depends on other waits.
-        network = replace(network, waits=_waits(network, fitted, tiers))
+        network = _with_lock(replace(network, waits=_waits(network, fitted, tiers)), top)
     return Fitted(network, tuple(tiers), fitted, [step for step in quiet if _is_unseen(step, knee)])
+
+
+def _with_lock(network: Network, top: StepFigures) -> Network:
+    """With the lock taken for the part of the waits that makes it the limit of the mix in the step beyond the knee."""
+    if network.serial is None or network.serial.what != "lock":
+        return network
+    whole = replace(network, serial=replace(network.serial, part=1.0))
+    offered = {each.name: each.offered_requests_per_second for each in top.endpoints}
+    waits = sum(rate * whole.alone_seconds(name) for name, rate in offered.items()) / sum(offered.values())
+    part = min(1.0, network.serial.seconds / waits) if waits > 0 else 0.0
+    return replace(network, serial=replace(network.serial, part=part))
 
 
 def scaled(found: Fitted, factor: float) -> Fitted:
@@ -120,16 +120,6 @@ def scaled(found: Fitted, factor: float) -> Fitted:
     for _ in range(WAIT_ROUNDS):
         network = replace(network, waits=_waits(network, found.fitted, found.tiers))
     return replace(found, network=network)
-
-
-def counts(network: Network, places: Places, most: float) -> list[int]:
-    """Possible numbers of places: fewer than it seems, since waiting requests first count as holders."""
-    processes = network.processes.get(places.tier, 1)
-    low, high = max(1, math.floor(COUNTS[0] * most)), max(1, math.ceil(COUNTS[1] * most))
-    found = range(low, high + 1)
-    alike = [count for count in found if count % processes == 0]
-    step = max(1, len(alike or found) // COUNTS_TRIED)
-    return list(alike or found)[::step]
 
 
 def beside(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) -> Network:
@@ -240,9 +230,10 @@ def _waits(network: Network, steps: Sequence[StepFigures], tiers: Sequence[TierD
         for each in step.endpoints:
             if each.response_time_mean_seconds is not None:
                 rest = each.response_time_mean_seconds - predicted[each.name]
-                # The larger the effect of contention, the less certain is the remainder.
+                # The larger the effect of contention, the less certain is the remainder, however many requests tell it.
                 cpu = max(predicted[each.name] - network.waits[each.name], CPU_MIN_SECONDS)
-                left[each.name].append((rest, each.requests_per_second / cpu**2))
+                count = min(REQUESTS_MAX, each.requests_per_second * (step.measured_seconds or 1.0))
+                left[each.name].append((rest, count / cpu**2))
     return {name: max(0.0, wait + _median(left[name])) for name, wait in network.waits.items()}
 
 

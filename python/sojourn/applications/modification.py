@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sojourn.applications.diagnosis import CoreGroup
 from sojourn.applications.endpoints import Endpoint, matching
-from sojourn.applications.network import Network, Places, Serial
+from sojourn.applications.network import Network, Places
 from sojourn.failure import CouldNotRun
 from sojourn.text import quantity
 
@@ -118,7 +118,7 @@ class Modification:
         serial = network.serial
         if serial is None or serial.what != self.kind:
             raise CouldNotRun(f"no request was seen to wait for a {self.kind}")
-        return replace(network, serial=Serial(serial.what, serial.tier, self.after * serial.seconds))
+        return replace(network, serial=replace(serial, seconds=self.after * serial.seconds))
 
     def _tier(self, otherwise: str | None) -> str:
         tier = self.tier or otherwise
@@ -183,7 +183,8 @@ def _cached(text: str, value: str, known: list[Endpoint]) -> tuple[float, bool, 
 
 def _with_places(network: Network, what: str, tier: str, count: int) -> Network:
     others = tuple(each for each in network.places if (each.what, each.tier) != (what, tier))
-    return replace(network, places=(*others, Places(what, tier, count)))
+    present = next((each for each in network.places if each not in others), Places(what, tier, count))
+    return replace(network, places=(*others, replace(present, count=count)))
 
 
 def _second_server(network: Network, tier: str) -> Network:

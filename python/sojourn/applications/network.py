@@ -24,6 +24,8 @@ HOLDING_MIN = 0.1
 """An endpoint with less than this share of the mean CPU time in the tier with limited places does not use them."""
 USED_MIN = 0.01
 """An endpoint with less than this share of the mean CPU time in a tier is not seen there."""
+SERIAL_MIN = 0.3
+"""An endpoint whose wait is shorter, relative to the longest, is not seen to use the lock."""
 ROUTES_MAX = 16
 """The most routes through processes that are modelled separately; beyond, the last tier's processes form one station.
 """
@@ -44,6 +46,8 @@ class Places:
     """`workers`, or `connections` of a pool."""
     tier: str
     count: int
+    is_shared: bool = False
+    """True if a request waits for a place of any process; else each process has its own."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class Serial:
     tier: str
     seconds: float
     """Seconds per request of the log's mix."""
+    part: float = 0.0
+    """Of the waits of those that use it; 0 where it is not known who does."""
 
 
 @dataclass(frozen=True)
@@ -126,20 +132,15 @@ class Network:
         stretched = self._stretches(rates)
         if stretched is None:
             return None
-        waiting = self._waits_for_place(rates, stretched)
-        if waiting is None:
+        waiting, for_serial = self._waits_for_place(rates, stretched), self._waits_for_serial(rates)
+        if waiting is None or for_serial is None:
             return None
         return {
-            name: self._passing(name, stretched) + (waiting if self.holds(name, self.fewest()) else 0.0)
+            name: self._passing(name, stretched)
+            + (waiting if self.holds(name, self.fewest()) else 0.0)
+            + (for_serial if self.alone_seconds(name) > 0 else 0.0)
             for name in self.endpoints
         }
-
-    def working(self, rates: Mapping[str, float], places: Places) -> float:
-        """The number of these places held at some load if there were no limit, by Little's law."""
-        # Saturated cores stretch more than at any lower load.
-        scale = min(1.0, SATURATED * self._limit_of_cores(rates) / max(sum(rates.values()), 1e-9))
-        stretched = self._stretches({name: rate * scale for name, rate in rates.items()}) or self._alone()
-        return self._held_at(rates, places, stretched)
 
     def cpu(self, shares: Mapping[str, float], tier: str) -> float:
         """The cores that a tier uses at these rates, if they are fully busy."""
@@ -201,17 +202,13 @@ class Network:
     def _alone(self) -> dict[str, Stretch]:
         return {tier: Stretch(1.0, None) for group in self.groups for tier in group.tiers}
 
-    def _limit_of_cores(self, rates: Mapping[str, float]) -> float:
-        total = sum(rates.values())
-        return replace(self, places=(), serial=None).capacity({name: rate / total for name, rate in rates.items()})
-
     def fewest(self) -> Places | None:
         return min(self.places, key=lambda each: each.count, default=None)
 
     def parts(self, places: Places) -> int:
         """The number of queues for places: one per process with its own places, or one in all."""
         count = self.processes.get(places.tier, 1)
-        return count if places.what == "workers" and places.tier in self.split() and places.count >= 2 * count else 1
+        return count if places.tier in self.split() and places.count >= count and not places.is_shared else 1
 
     def uses(self, name: str, tier: str) -> bool:
         """Whether an endpoint's requests get to a tier: what the fit leaves to chance is no visit."""
@@ -276,6 +273,21 @@ class Network:
         second = sum(each * times[name] ** 2 * self._square(name) for name, each in holding.items()) / rate
         parts = self.parts(places)
         return mean_wait(rate / parts, held, places.count // parts) * second / held**2 / 2
+
+    def alone_seconds(self, name: str) -> float:
+        """The part of an endpoint's wait for which its request alone has the lock."""
+        wait = self.waits.get(name, 0.0)
+        uses_it = self.serial is not None and wait >= SERIAL_MIN * max(self.waits.values())
+        return self.serial.part * wait if self.serial is not None and uses_it else 0.0
+
+    def _waits_for_serial(self, rates: Mapping[str, float]) -> float | None:
+        """The mean wait for the lock, in an M/G/1 system; None if it is always taken."""
+        alone = {name: (rate, self.alone_seconds(name)) for name, rate in rates.items()}
+        taken = sum(rate * seconds for rate, seconds in alone.values())
+        if taken >= 1:
+            return None
+        second = sum(rate * seconds**2 * self._square(name) for name, (rate, seconds) in alone.items())
+        return second / (1 - taken) / 2
 
     def _square(self, name: str) -> float:
         shape = self.shapes.get(name)

@@ -1,9 +1,10 @@
 """The application as a system file: for solvers, and for the simulation of a step's very requests.
 
 Both have the cores as a station that all tiers share. Solvers share it equally among whoever is there. The simulation
-has what decides a few seconds near the knee: threads take turns at the cores, a slice each; a process that does one
-thing at a time holds itself while it waits for a core; and a program that asks its database several times waits for its
-turn again after each answer.
+has what decides a few seconds near the knee: threads take turns at the cores, a slice each, and one that has slept
+comes before those that have had a slice (a multilevel feedback queue with two levels, as the kernel does it by their
+lag); a process that does one thing at a time holds itself while it waits for a core; and a program that asks its
+database several times waits for its turn again after each answer.
 """
 
 from __future__ import annotations
@@ -22,10 +23,14 @@ OTHERS_SECONDS = 0.002
 """How long other programs use a core at a time."""
 OTHERS = "others"
 """The class of other programs."""
+SERIAL = "serial"
+"""The station of the lock."""
 UNIT_BYTES = 1000
 """The size of a mean request, where sizes represent the common factor of all parts."""
 RATE_MIN = 1e-6
 """Of a class whose arrivals are given (1/s)."""
+AHEAD = ", priority = true"
+"""Of a thread's first slice after it has slept."""
 NOTHING = "1ns"
 """The demand of a station where a place is taken: holding it costs time."""
 NOWHERE_SECONDS = 1e-7
@@ -90,8 +95,10 @@ def for_requests(network: Network, rates: Mapping[str, float], classes: Mapping[
     for place, group in enumerate(network.groups):
         lines += _station(_cores(place), f'discipline = "fifo"\nservers = {group.cores:g}')
         lines += _class(f"{OTHERS}{place}", "other programs", RATE_MIN, ())
-        lines += [f"route = [{_visit(_cores(place), _demand(OTHERS_SECONDS))}]", ""]
+        lines += [f"route = [{_visit(_cores(place), _demand(OTHERS_SECONDS), AHEAD)}]", ""]
     lines += _station("elsewhere", 'discipline = "is"')
+    if network.serial is not None:
+        lines += _station(SERIAL, 'discipline = "fifo"')
     for class_name, name in classes.items():
         lines += _class(class_name, name, rates.get(name, 0.0), network.shapes.get(name, ()))
         turns = {tier: count for tier, count in network.split().items() if network.uses(name, tier)}
@@ -129,8 +136,10 @@ class _Route:
             hold = f"places-{part}"
             return [f'"{hold}"', *self._through(tiers, share, hold)]
         if not tiers:
-            waited = max(share * self._network.waits.get(self._name, 0.0), NOWHERE_SECONDS)
-            return [_visit("elsewhere", _demand(waited), _holding(hold))]
+            alone = share * self._network.alone_seconds(self._name)
+            waited = max(share * self._network.waits.get(self._name, 0.0) - alone, NOWHERE_SECONDS)
+            visits = [_visit("elsewhere", _demand(waited), _holding(hold))]
+            return [*visits, _visit(SERIAL, _demand(alone), _holding(hold))] if alone > 0 else visits
         tier, others = tiers[0], tiers[1:]
         calls = self._network.calls.get((self._name, others[0]), 1) if others else 1
         pieces = calls + 1 if others else 1
@@ -147,9 +156,11 @@ class _Route:
         slices = min(SLICES_MAX, max(1, math.ceil(seconds / SLICE_SECONDS)))
         demand = _demand(max(seconds, NOWHERE_SECONDS) / slices)
         if hold or tier not in self._network.processes:
-            return [_visit(self._core[tier], demand, _holding(hold))] * slices
+            first, other = (_visit(self._core[tier], demand, each + _holding(hold)) for each in (AHEAD, ""))
+            return [first, *[other] * (slices - 1)]
         process = f"{tier}-{self._way[tier]}" if tier in self._way else tier
-        return [f'"{process}"', _visit(self._core[tier], demand, _holding(process))] * slices
+        first, other = (_visit(self._core[tier], demand, each + _holding(process)) for each in (AHEAD, ""))
+        return [f'"{process}"', first, *[f'"{process}"', other] * (slices - 1)]
 
 
 def class_of(index: int) -> str:
