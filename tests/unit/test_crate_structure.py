@@ -23,7 +23,7 @@ CRATES = {path.parent.name: path.parent for path in (ROOT / "crates").glob("*/Ca
 
 PURE = {"cgi", "http", "http-cache", "media", "nfs", "queueing", "s3", "workload"}
 """No sockets, no files, no clock, no threads."""
-PERFORMING = {"cache-store", "content", "link", "load", "measure", "rtsp-server", "server", "web99"}
+PERFORMING = {"cache-store", "content", "link", "load", "measure", "replay", "rtsp-server", "server", "web99"}
 EDGES = {"engine", "py", "wasm"}
 TESTING = {"testing"}
 """Only other crates' tests use it."""

@@ -1,9 +1,5 @@
 //! `sojourn-engine replay`: the sessions of a trace, as logged or at rising rates.
 
-mod part;
-mod read_ahead;
-mod stored;
-
 use std::{fs, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, ensure};
@@ -13,16 +9,15 @@ use sojourn_load::{
     Requests, Schedule, StopRule, Target, Think, Version, duration,
 };
 use sojourn_measure::Nanos;
+use sojourn_replay::{Part, Stored, as_logged, at_random};
 use sojourn_workload::{
     arrivals::{Staircase, positive},
     trace::Request,
-    trace_file::{Index, IndexedTrace},
+    trace_file::Index,
 };
 
 use crate::load::generator::GeneratorOptions;
 use crate::load::result::FigureSet;
-use part::Part;
-use stored::Stored;
 
 /// Replay the sessions of a log or trace, as logged or at rising rates.
 ///
@@ -67,7 +62,7 @@ pub struct Options {
     rate: Vec<f64>,
     /// Replay only this part of the sessions, such as 0..0.5, spread evenly over the trace: generators with parts that make
     /// the whole share a replay.
-    #[arg(long, value_name = "FROM..TO", default_value = "0..1", value_parser = part::parse, conflicts_with = "rate")]
+    #[arg(long, value_name = "FROM..TO", default_value = "0..1", conflicts_with = "rate")]
     part: Part,
     /// How long each rate is held.
     #[arg(long, default_value = "4s", value_parser = duration::parse, conflicts_with = "scale")]
@@ -154,16 +149,13 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         Some(scale) => {
             positive("scale factor", scale)?;
             let schedule = options.replay_schedule(&mut trace, scale)?;
-            (schedule, read_ahead::as_logged(trace.into_parts(), scale, options.part.clone())?)
+            (schedule, as_logged(trace.into_parts(), scale, options.part.clone())?)
         }
         None => {
             let schedule = options.staircase_schedule()?;
             let mut index = Index::new(options.think_scale);
-            trace.scan(|place, _, requests| index.session(place, duration_ns(requests)))?;
-            let (file, ..) = trace.into_parts();
-            let templates = IndexedTrace::new(file, head, index);
-            let arrivals = options.staircase().arrivals_of(templates)?;
-            (schedule, read_ahead::at_random(arrivals)?)
+            trace.scan(&mut |place, _, requests| index.session(place, duration_ns(requests)))?;
+            (schedule, at_random(trace.into_parts(), index, &options.staircase())?)
         }
     };
     let stop = match options.scale {
@@ -246,7 +238,7 @@ impl Options {
     /// the same step.
     fn replay_schedule(&self, trace: &mut Stored, scale: f64) -> anyhow::Result<Schedule> {
         let (mut span, mut count, mut session) = (Nanos::ZERO, 0, 0);
-        trace.scan(|_, start_ns, requests| {
+        trace.scan(&mut |_, start_ns, requests| {
             let due = start_ns as f64 / scale + duration_ns(requests) as f64 * self.think_scale;
             span = span.max(Nanos(due as u64));
             count += if self.part.has(session) { requests.len() } else { 0 };

@@ -44,7 +44,7 @@ impl Stored {
 
     /// Reads the whole file, so that errors show before the first request is sent; calls `visit` with each session's
     /// place, start and requests.
-    pub fn scan(&mut self, mut visit: impl FnMut(Place, u64, &[Request])) -> anyhow::Result<()> {
+    pub fn scan(&mut self, visit: &mut dyn FnMut(Place, u64, &[Request])) -> anyhow::Result<()> {
         let mut scan = || {
             let mut sessions = self.inner.sessions()?;
             let mut requests = Vec::new();

@@ -4,6 +4,7 @@
 //! part has sessions from all of the trace, and parts that make the whole have each session once.
 
 use std::ops::Range;
+use std::str::FromStr;
 
 /// 2³² / φ.
 const STEP: u32 = 0x9E37_79B9;
@@ -18,13 +19,17 @@ impl Part {
     }
 }
 
-/// Parses a part: `0.25..0.5`.
-pub fn parse(text: &str) -> Result<Part, String> {
-    let range = text
-        .split_once("..")
-        .and_then(|(from, to)| Some(from.trim().parse::<f64>().ok()?..to.trim().parse::<f64>().ok()?))
-        .filter(|range| 0.0 <= range.start && range.start < range.end && range.end <= 1.0);
-    range.map(Part).ok_or_else(|| format!("{text:?} is not a part; write it as 0..0.5"))
+impl FromStr for Part {
+    type Err = String;
+
+    /// Parses a part: `0.25..0.5`.
+    fn from_str(text: &str) -> Result<Part, String> {
+        let range = text
+            .split_once("..")
+            .and_then(|(from, to)| Some(from.trim().parse::<f64>().ok()?..to.trim().parse::<f64>().ok()?))
+            .filter(|range| 0.0 <= range.start && range.start < range.end && range.end <= 1.0);
+        range.map(Part).ok_or_else(|| format!("{text:?} is not a part; write it as 0..0.5"))
+    }
 }
 
 #[cfg(test)]
@@ -33,7 +38,7 @@ mod tests {
 
     #[test]
     fn parts_share_the_sessions() {
-        let parts = ["0..0.5", "0.5..0.8", "0.8..1"].map(|text| parse(text).unwrap());
+        let parts = ["0..0.5", "0.5..0.8", "0.8..1"].map(|text| text.parse::<Part>().unwrap());
         let mut counts = [0; 3];
         for session in 0..10_000 {
             let having: Vec<_> = (0..3).filter(|&part| parts[part].has(session)).collect();
@@ -48,14 +53,14 @@ mod tests {
                     .all(|(&count, expected)| (f64::from(count) - expected).abs() < 5.0)
             );
         }
-        let whole = parse("0..1").unwrap();
+        let whole = "0..1".parse::<Part>().unwrap();
         assert!((0..10_000).all(|session| whole.has(session)));
     }
 
     #[test]
     fn what_is_no_part_is_refused() {
         for text in ["", "0.5", "0.5..0.5", "0.6..0.5", "-0.1..1", "0..1.1", "a..b", "nan..1"] {
-            assert!(parse(text).is_err(), "{text}");
+            assert!(text.parse::<Part>().is_err(), "{text}");
         }
     }
 }

@@ -14,12 +14,12 @@ use std::{
 use anyhow::Context;
 use sojourn_load::LoggedVisit;
 use sojourn_workload::{
-    arrivals::{Arrival, StaircaseArrivals},
+    arrivals::{Arrival, Staircase},
     trace::Request,
-    trace_file::{Head, IndexedTrace, Place, TraceFileError, TraceReader},
+    trace_file::{Head, Index, IndexedTrace, Place, TraceFileError, TraceReader},
 };
 
-use super::part::Part;
+use crate::part::Part;
 
 /// A batch is passed on when it has this many requests. Making one takes about 80 µs of the generator's core, during
 /// which it stalls. Larger batches would cost the same in fewer, longer stalls, which show in response times.
@@ -57,10 +57,13 @@ pub fn as_logged(
     })
 }
 
-/// Sessions drawn at random from all.
+/// Sessions drawn at random from all, as `staircase` says; `index` is of a scan of the file.
 pub fn at_random(
-    mut arrivals: StaircaseArrivals<IndexedTrace<File>>,
+    (file, head, _): (File, Head, Place),
+    index: Index,
+    staircase: &Staircase,
 ) -> anyhow::Result<(ReadAhead, Reading)> {
+    let mut arrivals = staircase.arrivals_of(IndexedTrace::new(file, head, index))?;
     start(move |out| {
         while let Some(arrival) = arrivals.next().transpose()? {
             let requests = arrivals.templates().requests_of(arrival.session)?;
