@@ -69,7 +69,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(301, "", {"Location": "home"})
         elif path == "/api/items":
             items = {"items": [{"id": number} for number in range(3)]}
-            self._answer(200, json.dumps(items), {"Content-Type": "application/json"})
+            timing = 'db;dur=12, app;desc="all, with db";dur=20, miss'
+            self._answer(200, json.dumps(items), {"Content-Type": "application/json", "Server-Timing": timing})
         elif path == "/loop":
             self._answer(302, "", {"Location": "/loop"})
         else:

@@ -70,6 +70,12 @@ def test_users_log_in_once_and_every_name_has_its_results(scenario: Path) -> Non
         assert len(server.bought) == 60
         assert {number for _, number in server.bought} == {2}
         assert all(each["response_time_seconds"]["p999"] > 0 for each in found.values())
+        timing = found["items"]["server_timing_seconds"]
+        assert {name: (each["count"], round(each["p50"], 3)) for name, each in timing.items()} == {
+            "app": (60, 0.020),
+            "db": (60, 0.012),
+        }
+        assert found["home"]["server_timing_seconds"] == {}
         assert [verdict["passed"] for verdict in result["thresholds"]] == [True, True, True]
         assert result["users"] == {"users": 4, "rows": 8, "new": False}
 

@@ -386,6 +386,7 @@ def described(kind: str, step: Step, used: SystemUse) -> StepFigures:
                 requests=each.requests,
                 abandoned=each.abandoned,
                 first_failure=each.first_failure,
+                server_timing_seconds=dict(each.server_timing),
                 due_seconds=[round(due, 4) for due in each.due_seconds] if kind == CLIMB else [],
             )
             for each in step.endpoints

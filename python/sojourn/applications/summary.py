@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
+from sojourn.engine.results import Summary
 from sojourn.results.records import Interval, Record
 from sojourn.tiers.watch import DatabaseUse, TierUse
 
@@ -39,6 +40,8 @@ class EndpointFigures(Record):
     """Never sent, because a request before them in their iteration had failed."""
     first_failure: str | None = None
     """The first answer that was not as it should be: what was asked, what came, what of it is wrong."""
+    server_timing_seconds: dict[str, Summary] = Field(default_factory=dict)
+    """What the answers' `Server-Timing` fields say, by metric."""
     due_seconds: list[float] = Field(default_factory=list)
     """When its requests were due, from the begin of the measured time, negative before; only of the steps in which the
     model is tried."""

@@ -28,7 +28,7 @@ from sojourn.applications.summary import Login
 from sojourn.applications.users import Users
 from sojourn.cluster.target import is_loopback
 from sojourn.engine.progress import parse
-from sojourn.engine.results import NamedFigures
+from sojourn.engine.results import NamedFigures, Summary
 from sojourn.failure import CouldNotRun
 from sojourn.loading import named
 from sojourn.loading.fleet import Fleet
@@ -79,6 +79,8 @@ class EndpointStep:
     abandoned: int = 0
     """Never sent, because a request before them in their iteration had failed."""
     first_failure: str | None = None
+    server_timing: Mapping[str, Summary] = field(default_factory=dict)
+    """What the answers' `Server-Timing` fields say, by metric."""
     due_seconds: Sequence[float] = ()
     """When its requests were due, from the begin of the measured time, negative before; empty where it is not known."""
 
@@ -481,6 +483,7 @@ def _figures(
         histogram=result.latencies.get(named.tag(named.TAGS[0], found.name)),
         failed_by=found.errors_by_cause,
         first_failure=found.first_failure,
+        server_timing=found.server_timing_seconds,
         due_seconds=due,
     )
 

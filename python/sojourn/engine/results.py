@@ -454,6 +454,8 @@ class NamedFigures(Record):
     """From the intended start to the last byte, including redirects."""
     time_to_first_byte_intended_seconds: Summary = Field(default_factory=lambda: Summary())
     """From the intended start to the first byte, including redirects."""
+    server_timing_seconds: dict[str, Summary] = Field(default_factory=dict)
+    """What the answers' `Server-Timing` fields say, by metric; only in scenarios."""
 
 
 class NamedRequests(Record):

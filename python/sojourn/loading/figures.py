@@ -175,6 +175,10 @@ def _named(name: str, parts: Sequence[NamedFigures], histograms: Histograms) -> 
             "first_failure": next((part.first_failure for part in parts if part.first_failure), None),
             "response_bytes_mean": body / answered if answered else None,
             **{f"{kind}_seconds": summary(histograms.get(named.tag(kind, name), none)) for kind in named.TAGS},
+            "server_timing_seconds": {
+                metric: summary(histograms.get(named.server_timing_tag(metric, name), none))
+                for metric in sorted({each for part in parts for each in part.server_timing_seconds})
+            },
         }
     )
 

@@ -28,6 +28,11 @@ def tag(kind: str, name: str) -> str:
     return f"{kind}:{quote(name, safe=_PRINTABLE)}"
 
 
+def server_timing_tag(metric: str, name: str) -> str:
+    """The tag of the histogram of a `Server-Timing` metric."""
+    return tag(f"server_timing_{quote(metric, safe=_PRINTABLE)}", name)
+
+
 def figures_of(result: LoadResult, pattern: str) -> list[NamedFigures]:
     """The figures of the names that match a pattern; only the name itself if it equals the pattern."""
     record = result.record

@@ -132,6 +132,7 @@ impl Run<'_> {
         let user = user.as_mut()?;
         let request = pending.document;
         let answer = Answer { status: response.status, head, body };
+        self.recorder.add_server_timing(pending, answer.fields("server-timing"));
         let next = user.answered(&users.scenario, request, &answer, SystemTime::now());
         if let Next::Over(Some(cause)) = next {
             self.recorder

@@ -8,6 +8,7 @@ pub(crate) mod http2;
 pub(crate) mod reference;
 pub(crate) mod request;
 pub mod response_reader;
+pub(crate) mod server_timing;
 pub(crate) mod target;
 pub(crate) mod tls;
 pub(crate) mod tls_stream;

@@ -287,6 +287,11 @@ impl Outcome {
                     .then(|| named.body_bytes as f64 / named.answered as f64),
                 response_time_seconds: named.response_time.summary(),
                 time_to_first_byte_intended_seconds: named.time_to_first_byte_intended.summary(),
+                server_timing_seconds: named
+                    .server_timing
+                    .iter()
+                    .map(|(metric, durations)| (metric.clone(), durations.summary()))
+                    .collect(),
             }
         });
         each.collect()
@@ -392,6 +397,10 @@ fn tagged<'a>(record: &'a StepRecord, names: &[String]) -> Vec<(String, Cow<'a, 
         let tag = |kind: &str| format!("{kind}:{}", tag_of(name));
         all.push((tag("response_time"), Cow::Borrowed(&named.response_time)));
         all.push((tag("time_to_first_byte_intended"), Cow::Borrowed(&named.time_to_first_byte_intended)));
+        let timings = named.server_timing.iter();
+        all.extend(timings.map(|(metric, durations)| {
+            (tag(&format!("server_timing_{}", tag_of(metric))), Cow::Borrowed(durations))
+        }));
     }
     all
 }

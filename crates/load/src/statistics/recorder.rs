@@ -8,7 +8,7 @@ use std::iter;
 use sojourn_measure::{Histogram, Nanos};
 
 use crate::{
-    http::{cause::Cause, response_reader::Response},
+    http::{cause::Cause, response_reader::Response, server_timing},
     statistics::{
         named_requests::NamedRequests,
         snapshot::Totals,
@@ -108,6 +108,18 @@ impl Recorder {
         let record = pending.step.map(|step| &mut self.steps[step]);
         if let Some(named) = record.and_then(|record| record.named(pending.name)) {
             named.first_failure.get_or_insert_with(words);
+        }
+    }
+
+    /// Records what an answer's `Server-Timing` fields say.
+    pub fn add_server_timing<'a>(
+        &mut self,
+        pending: &PendingRequest,
+        fields: impl Iterator<Item = &'a [u8]>,
+    ) {
+        let record = pending.step.map(|step| &mut self.steps[step]);
+        if let Some(named) = record.and_then(|record| record.named(pending.name)) {
+            named.add_server_timing(fields.flat_map(server_timing::metrics));
         }
     }
 

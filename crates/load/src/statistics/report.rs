@@ -229,6 +229,8 @@ pub struct NamedFigures {
     pub response_time_seconds: Summary,
     /// From the intended start to the first byte, including redirects.
     pub time_to_first_byte_intended_seconds: Summary,
+    /// What the answers' `Server-Timing` fields say, by metric; only in scenarios.
+    pub server_timing_seconds: BTreeMap<String, Summary>,
 }
 
 /// Clients with a target rate.

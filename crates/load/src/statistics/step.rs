@@ -3,7 +3,7 @@
 //! Response times are kept by status, body size, and whether the response was good. All other response times are sums
 //! of these cells, so distinguishing them costs no second recording per request.
 
-use std::{iter, mem};
+use std::{collections::BTreeMap, iter, mem};
 
 use sojourn_measure::{Histogram, Nanos};
 
@@ -12,6 +12,9 @@ use crate::http::{cause::Cause, response_reader::Response};
 /// The lower bounds of body size classes; the first starts at zero and the last has no upper bound. They are
 /// SPECweb99's classes, so that none of those is split.
 pub const SIZE_CLASS_BYTES: [u64; 4] = [1 << 10, 10 << 10, 100 << 10, 1 << 20];
+
+/// More metrics of a name, which the server chooses, are left out.
+const SERVER_TIMING_METRICS_MAX: usize = 16;
 
 /// A request that a client is about to make.
 #[derive(Clone, Copy, Debug, Default)]
@@ -272,6 +275,8 @@ pub struct NamedRecord {
     pub response_time: Histogram,
     /// From the intended start to the first byte of good responses, including redirects.
     pub time_to_first_byte_intended: Histogram,
+    /// The durations in answers' `Server-Timing` fields, by metric.
+    pub server_timing: BTreeMap<String, Histogram>,
 }
 
 impl NamedRecord {
@@ -287,6 +292,16 @@ impl NamedRecord {
         self.errors.count(cause, at - intended);
     }
 
+    /// Adds what an answer says of the time that it took.
+    pub fn add_server_timing(&mut self, metrics: impl Iterator<Item = (String, Nanos)>) {
+        for (metric, duration) in metrics {
+            let is_known = self.server_timing.contains_key(&metric);
+            if is_known || self.server_timing.len() < SERVER_TIMING_METRICS_MAX {
+                self.server_timing.entry(metric).or_default().record(duration);
+            }
+        }
+    }
+
     pub fn merge(&mut self, other: &NamedRecord) {
         self.answered += other.answered;
         self.body_bytes += other.body_bytes;
@@ -297,6 +312,9 @@ impl NamedRecord {
         self.abandoned += other.abandoned;
         self.response_time.merge(&other.response_time);
         self.time_to_first_byte_intended.merge(&other.time_to_first_byte_intended);
+        for (metric, durations) in &other.server_timing {
+            self.server_timing.entry(metric.clone()).or_default().merge(durations);
+        }
     }
 }
 

@@ -59,6 +59,7 @@ def page(summary: ApplicationSummary) -> str:
         calculator,
         _held_out(summary),
         _demands(summary),
+        _server_timing(steps),
         _endpoints(summary),
         _tiers(summary),
     )
@@ -266,6 +267,29 @@ def _demands(summary: ApplicationSummary) -> Markup:
         for each in summary.demands
     ]
     return texts("table-demands", "CPU time per request", ["endpoint", "tier", "CPU time", "95 % interval"], rows)
+
+
+def _server_timing(steps: Sequence[StepFigures]) -> Markup | None:
+    """What the answers themselves say of their time, at the lowest load and at the highest that was taken."""
+    taken = [step for step in steps if step.kind != RECOVERY and step.failed_because is None]
+    ends = taken[:: len(taken) - 1] if len(taken) > 1 else taken
+    rows = [
+        [
+            endpoint.name,
+            metric,
+            f"{step.offered_requests_per_second:,.1f}",
+            format.seconds(said.mean),
+            format.seconds(said.p95),
+            format.seconds(endpoint.response_time_mean_seconds),
+        ]
+        for name in (each.name for each in (ends[0].endpoints if ends else ()))
+        for step in ends
+        for endpoint in step.endpoints
+        if endpoint.name == name
+        for metric, said in endpoint.server_timing_seconds.items()
+    ]
+    head = ["endpoint", "metric", "offered/s", "mean", "p95", "mean of all its response time"]
+    return texts("table-server-timing", "What answers say of their time (Server-Timing)", head, rows) if rows else None
 
 
 def _endpoints(summary: ApplicationSummary) -> Markup:

@@ -153,6 +153,9 @@ def _print_names(record: LoadRecord, console: Console) -> None:
         said = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in kinds.items() if count)
         if said:
             console.print(Text(f"  {each.name}: {said}", style="dim"), soft_wrap=True)
+        said = ", ".join(f"{name} {format.seconds(time.mean)}" for name, time in each.server_timing_seconds.items())
+        if said:
+            console.print(Text(f"  {each.name}: the server says, in the mean: {said}", style="dim"), soft_wrap=True)
 
 
 def _print_webstone(result: LoadResult, console: Console) -> None:
