@@ -1,7 +1,8 @@
 """The cases: the knobs of `examples/shop`, or a foreign application, each with the right answers.
 
 The rules of `diagnosis` were developed with other knobs than these: `cpu_ms=25`, `slow_query_ms=40`, `external_ms=300`,
-`lock_ms=40`, `audit_kb=2000`, `page_kb=300`, one connection, one worker.
+`lock_ms=40`, `audit_kb=2000`, `page_kb=300`, one connection, one worker. That connections which a tier has not accepted
+count as waiting for its workers was added for `dokuwiki-one-process`.
 """
 
 from __future__ import annotations
