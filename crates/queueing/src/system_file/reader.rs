@@ -216,11 +216,11 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// A whole number in this range.
     pub(super) fn boolean(&self) -> Result<bool, SystemFileError> {
         self.value.get_ref().as_bool().ok_or_else(|| self.expected("`true` or `false`"))
     }
 
+    /// A whole number in this range.
     pub(super) fn count(&self, from: u32, to: u32) -> Result<u32, SystemFileError> {
         let number = self.number()?;
         let within = number.fract() == 0.0 && (f64::from(from)..=f64::from(to)).contains(&number);
