@@ -175,7 +175,9 @@ def test_load_is_generated_by_workers_as_one(cluster: DaskCluster, tmp_path: Pat
 def test_users_who_are_logged_in_are_shared_by_the_workers_and_come_back(cluster: DaskCluster, tmp_path: Path) -> None:
     (tmp_path / "users.csv").write_text("name,password\n" + "".join(f"u{n},pw u{n}\n" for n in range(5)))
     (tmp_path / "shop.toml").write_text(
-        login_scenario("Hello u") + '[[request]]\nname = "home"\nurl = "/home"\ncheck.contains = "Hello ${name}"\n'
+        login_scenario("Hello u")
+        + '[[request]]\nname = "home"\nurl = "/home"\ncheck.contains = "Hello ${name}"\n'
+        + '[[request]]\nname = "items"\nurl = "/api/items"\n'
     )
     kept = tmp_path / "users.json"
     with shop() as server:
@@ -192,6 +194,9 @@ def test_users_who_are_logged_in_are_shared_by_the_workers_and_come_back(cluster
     assert result.complete
     assert result.of_requests.errors == 0
     assert result.requests > 20
+    items = next(each for each in result.of_requests.by_name if each.name == "items")
+    timing = {name: each.count for name, each in items.server_timing_seconds.items()}
+    assert timing == {"app": items.requests, "db": items.requests}
     after = {user["number"]: user["iterations"] for user in json.loads(kept.read_text())}
     assert after.keys() == before.keys() == set(range(5))
     assert all(after[number] > before[number] for number in before)

@@ -242,6 +242,19 @@ def _timed(act: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
+def _at_once(tasks: Tasks, act: Callable[..., None], words: Sequence[tuple[object, ...]]) -> float:
+    """The elapsed time of tasks that begin at the same moment, until the last ends."""
+    at = time.monotonic() + LEAD_SECONDS
+    return max(in_order(tasks.each(_ended, [(at, act, *each) for each in words]))) - at
+
+
+def _ended(at: float, act: Callable[..., None], *words: object) -> float:
+    """Acts from a moment on; returns the moment of the end."""
+    time.sleep(max(0, at - time.monotonic()))
+    act(*words)
+    return time.monotonic()
+
+
 # -- simulations
 
 
@@ -253,19 +266,14 @@ def _sweep(cluster: Tasks, processes: int, jobs: int, seed: int) -> Pair:
         return in_order(tasks.each(_simulated, words))
 
     def apart() -> float:
-        at = time.monotonic() + LEAD_SECONDS
-        ends = cluster.each(_simulated_at, ((words[first::processes], at) for first in range(processes)))
-        return max(in_order(ends)) - at
+        return _at_once(cluster, _all_simulated, [(words[first::processes],) for first in range(processes)])
 
     return Pair("a sweep of simulations", partial(swept, InProcess()), partial(swept, cluster), apart=apart)
 
 
-def _simulated_at(simulations: list[tuple[str, int, int]], at: float) -> float:
-    """Simulates one after another, from a moment on; returns the moment of the end."""
-    time.sleep(max(0, at - time.monotonic()))
+def _all_simulated(simulations: Sequence[tuple[str, int, int]]) -> None:
     for each in simulations:
         _simulated(*each)
-    return time.monotonic()
 
 
 def _simulated(text: str, jobs: int, seed: int) -> float:
@@ -378,9 +386,8 @@ class Logs:
         return Pair(name, alone, on_workers, trace)
 
     def _apart(self, parts: list[Path]) -> float:
-        at = time.monotonic() + LEAD_SECONDS
-        ends = self.cluster.each(_imported_at, ((str(part), str(self.folder), self.seed, at) for part in parts))
-        return max(in_order(ends)) - at
+        words = [(str(part), str(self.folder), self.seed) for part in parts]
+        return _at_once(self.cluster, _imported_apart, words)
 
 
 def _written(path: Path, text: bytes, ending: str) -> Path:
@@ -399,12 +406,10 @@ def _imported(logs: Sequence[Path], trace: Path, parsers: int, seed: int) -> obj
     return _native.import_log_to_file(paths, str(trace), str(trace.parent), options, seed)
 
 
-def _imported_at(log: str, folder: str, seed: int, at: float) -> float:
-    """Imports a log on one thread, from a moment on; returns the moment of its end."""
+def _imported_apart(log: str, folder: str, seed: int) -> None:
+    """Imports a log on one thread, into a folder of its own."""
     with tempfile.TemporaryDirectory(dir=folder) as own:
-        time.sleep(max(0, at - time.monotonic()))
         _imported([Path(log)], Path(own) / "trace", 0, seed)
-        return time.monotonic()
 
 
 # -- load

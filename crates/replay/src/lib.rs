@@ -1,7 +1,7 @@
 //! The trace file of a replay: read whole before the first request, then ahead of the clients.
 //!
-//! It is no part of `sojourn-engine`, which is compiled without optimisation: what reads a file of millions of sessions is
-//! generic, and would be compiled there.
+//! It is no part of `sojourn-engine`, which is compiled for size: what reads a file of millions of sessions is generic, and
+//! would be compiled there.
 
 mod part;
 mod read_ahead;

@@ -163,24 +163,21 @@ impl<T: Copy> Station<T> {
     /// Admits or queues a job that arrives at `now`. `demand` is seconds on an idle server.
     #[inline]
     pub fn arrive(&mut self, now: f64, demand: f64, job: T) {
-        self.advance(now);
-        if self.in_service.len() + self.held < self.service.limit {
-            self.admit(demand, job);
-        } else {
-            self.waiting.push_back((demand, job));
-        }
-        self.schedule();
+        self.arrive_by_priority(now, demand, job, false);
     }
 
     /// As [`Station::arrive`], but a job with priority waits only for those in service and those with priority.
     #[inline]
     pub fn arrive_by_priority(&mut self, now: f64, demand: f64, job: T, has_priority: bool) {
-        if has_priority && self.in_service.len() + self.held >= self.service.limit {
-            self.advance(now);
+        self.advance(now);
+        if self.in_service.len() + self.held < self.service.limit {
+            self.admit(demand, job);
+        } else if has_priority {
             self.ahead.push_back((demand, job));
         } else {
-            self.arrive(now, demand, job);
+            self.waiting.push_back((demand, job));
         }
+        self.schedule();
     }
 
     /// Removes the job that finishes at [`Station::next_completion`] and admits the next one from the queue.

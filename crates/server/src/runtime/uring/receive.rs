@@ -55,9 +55,11 @@ impl Ring<'_> {
                 self.count_received(token, count as usize);
                 // A body is longer than a provided buffer. One call for the rest costs less than operations for its parts.
                 let mut leaves_data = completion.leaves_data();
-                if leaves_data && buffer.room() >= BYTES_EACH {
-                    match transfer::receive(&self.state.clients.at(token).socket, &mut buffer) {
-                        Transfer::Complete(count) => self.count_received(token, count),
+                let room = buffer.room();
+                if leaves_data && room >= BYTES_EACH {
+                    match self.receive_now(token, &mut buffer) {
+                        // A short read means that the socket is empty.
+                        Transfer::Complete(count) => leaves_data = count == room,
                         Transfer::Blocked => leaves_data = false,
                         Transfer::Ended => {}
                         Transfer::Failed => {
@@ -82,17 +84,23 @@ impl Ring<'_> {
         }
     }
 
+    /// Receives what is there, by a call.
+    fn receive_now(&mut self, token: u64, buffer: &mut Buffer) -> Transfer {
+        let outcome = transfer::receive(&self.state.clients.at(token).socket, buffer);
+        if let Transfer::Complete(count) = outcome {
+            self.count_received(token, count);
+        }
+        outcome
+    }
+
     fn count_received(&mut self, token: u64, count: usize) {
         self.state.served.add(self.state.clients.at(token).connection.received(), count as u64);
     }
 
     pub(super) fn look(&mut self, token: u64, buffer: Buffer) -> Event {
         let mut buffer = self.state.pool.fill(buffer);
-        match transfer::receive(&self.state.clients.at(token).socket, &mut buffer) {
-            Transfer::Complete(count) => {
-                self.count_received(token, count);
-                return Event::Received(buffer);
-            }
+        match self.receive_now(token, &mut buffer) {
+            Transfer::Complete(_) => return Event::Received(buffer),
             Transfer::Ended => return Event::Ended,
             Transfer::Failed => return Event::Failed,
             Transfer::Blocked => {}
@@ -104,11 +112,8 @@ impl Ring<'_> {
     /// The server is stopping: receives a request that has already arrived, or closes the connection.
     pub(super) fn receive_last(&mut self, token: u64, mut buffer: Buffer) {
         buffer = self.state.pool.fill(buffer);
-        match transfer::receive(&self.state.clients.at(token).socket, &mut buffer) {
-            Transfer::Complete(count) => {
-                self.count_received(token, count);
-                self.dispatch(token, Event::Received(buffer));
-            }
+        match self.receive_now(token, &mut buffer) {
+            Transfer::Complete(_) => self.dispatch(token, Event::Received(buffer)),
             _ => {
                 self.state.pool.put_buffer(buffer);
                 self.close(token, Reason::Finished);
