@@ -251,6 +251,24 @@ def test_workers_that_wait_for_somebody_outside_say_for_whom() -> None:
     assert "10.9.9.9:443" in causes[0].because
 
 
+def test_whoever_workers_wait_for_is_told_from_all_saturated_steps() -> None:
+    def saturated(count: float, samples: int) -> StepFigures:
+        outgoing = {"10.9.9.9:443": count, "127.0.0.1:5432": 8.0}
+        app = TierUse(cpu_cores=0.1, incoming_connections=50, outgoing_connections=outgoing, connection_samples=samples)
+        return figures(100, 2.0, tiers=tiers_with(app=app))
+
+    # Two workers: by the step alone that the answer is read from, fewer wait there than the rule demands.
+    top, others = saturated(1.0, 2), [saturated(1.8, 12), saturated(1.7, 12)]
+    alone = diagnosis.find(figures(5), top, UNHINDERED, TIERS)
+    together = diagnosis.find(figures(5), top, UNHINDERED, TIERS, [*others, top])
+    assert alone[0].cause == "workers"
+    assert together[0].cause == "outside"
+    assert together[0].because.startswith("1.7 of the about 2 requests")
+    # What few counts say is told with how far it may be wrong.
+    few = diagnosis.find(figures(5), saturated(1.2, 2), UNHINDERED, TIERS)
+    assert few[0].because.startswith("1.2 (give or take 1.0) of the about 2 requests")
+
+
 def test_workers_of_php_fpm_that_are_all_active_are_at_their_end() -> None:
     tiers = [TIERS[0], TIERS[1].model_copy(update={"command": "php-fpm8.2"}), TIERS[2]]
     levels = {"php_fpm_active_processes": 4.8, "php_fpm_total_processes": 5.0, "php_fpm_listen_queue": 12.0}

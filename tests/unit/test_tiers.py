@@ -118,6 +118,46 @@ def test_connections_are_told_by_where_they_come_from_and_go_to(server: tuple[in
     assert found["us"].outgoing[f"127.0.0.1:{port}"] == 2
 
 
+def test_a_connection_that_ends_while_connections_are_counted_counts_as_one_that_begins_then(
+    server: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = server[1]
+    ending, beginning = socket.create_connection(("127.0.0.1", port)), list[socket.socket]()
+    seen = processes.sockets
+
+    def during(pids: set[int]) -> set[int]:
+        beginning.append(socket.create_connection(("127.0.0.1", port)))
+        found = seen(pids)
+        ending.close()
+        return found
+
+    monkeypatch.setattr(processes, "sockets", during)
+    found = sockets.connections({"us": [os.getpid()]})
+    beginning[0].close()
+    assert found["us"].outgoing[f"127.0.0.1:{port}"] == 2
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_connections_are_the_same_by_netlink_and_by_text(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Listens on both families, so that the address of IPv4 comes in one of IPv6.
+    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as listener:
+        port = listener.getsockname()[1]
+        with socket.create_connection((address, port)), socket.create_connection((address, port)):
+            accepted, _ = listener.accept()
+            by_netlink = sockets.connections({"us": [os.getpid()]})
+
+            def refused(_family: int) -> None:
+                raise OSError
+
+            monkeypatch.setattr(sockets, "_by_netlink", refused)
+            by_text = sockets.connections({"us": [os.getpid()]})
+            accepted.close()
+    assert by_netlink == by_text
+    assert by_netlink["us"].incoming == 1
+    assert by_netlink["us"].accept_queue == 1
+    assert by_netlink["us"].outgoing[f"{address}:{port}"] == 2
+
+
 def test_two_tiers_are_watched_at_once_and_told_apart(server: tuple[int, int, int]) -> None:
     with subprocess.Popen([sys.executable, "-c", SPINS]) as spinning:
         tiers = parse_all([f"busy=pid:{spinning.pid}", f"idle=port:{server[1]}"])

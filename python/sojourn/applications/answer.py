@@ -56,7 +56,8 @@ def conclude(
 
 def _causes(summary: ApplicationSummary, below: Sequence[StepFigures], top: StepFigures) -> list[Cause]:
     low = min(below, key=lambda figures: figures.offered_requests_per_second)
-    return diagnosis.find(low, top, diagnosis.unhindered_seconds(below), summary.tiers)
+    saturated = [step for step in summary.steps if step.failed_because is not None and step.kind != "mix"]
+    return diagnosis.find(low, top, diagnosis.unhindered_seconds(below), summary.tiers, saturated)
 
 
 def _fitted(

@@ -6,6 +6,7 @@ requests in the database; then whatever occupies the workers. If nothing was sat
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -42,6 +43,8 @@ POOL_WAITS_MIN = 0.5
 QUICK = 0.25
 OUTSIDE_SHARE = 0.55
 """The share of the workers' time spent on an external service above which that service is the cause."""
+NORMAL = 1.96
+"""Standard deviations on either side of a 95 % interval."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,31 @@ def core_groups(tiers: Sequence[TierDescription]) -> list[CoreGroup]:
     return [CoreGroup(tuple(sorted(names, key=ordered.index)), len(cores)) for names, cores in groups]
 
 
+@dataclass(frozen=True)
+class Outside:
+    """The external destination of most of a tier's connections."""
+
+    where: str = ""
+    count: float = 0.0
+    """The mean number of connections, over all saturated steps."""
+    samples: int = 1
+    """How often they were counted."""
+
+    def share(self, workers: float) -> tuple[float, float]:
+        """The share of so many workers that wait there, with its sampling error (95 %).
+
+        Where a worker is at one moment hardly tells where it is at the next, so each of them is a sample.
+        """
+        share = min(1.0, self.count / workers) if workers > 0 else 0.0
+        return share, NORMAL * (share * (1 - share) / max(1.0, workers * self.samples)) ** 0.5
+
+
 def find(
-    low: StepFigures, top: StepFigures, unhindered: Mapping[str, float], tiers: Sequence[TierDescription]
+    low: StepFigures,
+    top: StepFigures,
+    unhindered: Mapping[str, float],
+    tiers: Sequence[TierDescription],
+    saturated: Sequence[StepFigures] = (),
 ) -> list[Cause]:
     """The causes in order; empty if nothing was saturated.
 
@@ -78,12 +104,15 @@ def find(
         top: a step beyond the knee.
         unhindered: the response time of each endpoint with nothing in its way.
         tiers: as they were declared: clients first, the database last.
+        saturated: all steps of the log's mix beyond the knee; connections are counted over all of them, since there
+            are few counts in a step of seconds. The step `top` alone if there is none.
     """
+    saturated = saturated or [top]
     found = [*_processors(top, tiers, CPU_MAX), *_processes(top, tiers), *_waits(low, top, tiers)]
     # Starving threads show contention for cores, but a thread that waits for a lock does not wait for a core.
-    found += [*_processors(top, tiers, 0.0), *_pool(top, tiers)]
+    found += [*_processors(top, tiers, 0.0), *_pool(top, saturated, tiers)]
     if not any(each.cause == "cpu" for each in found) and not _is_crowded(top, tiers):
-        found += [*_busy_workers(top, tiers), *_workers(low, top, unhindered, tiers)]
+        found += [*_busy_workers(top, saturated, tiers), *_workers(low, top, saturated, unhindered, tiers)]
     return list(_first_of_each(found))
 
 
@@ -153,7 +182,7 @@ def _waits(low: StepFigures, top: StepFigures, tiers: Sequence[TierDescription])
             yield Cause(tier=each.name, cause="disk", because=because)
 
 
-def _pool(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]:
+def _pool(top: StepFigures, saturated: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> Iterable[Cause]:
     if len(tiers) < 2:
         return
     owner = tiers[-2].name
@@ -169,39 +198,47 @@ def _pool(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]
         )
     elif database is not None and database.backends >= 1:
         used = database.active + database.in_transaction
-        outside = _outside(top, tiers, owner)[1]
-        if used >= POOL_MAX * database.backends and outside < OUTSIDE_SHARE * used:
+        share, _ = _outside(saturated, tiers, owner).share(used)
+        if used >= POOL_MAX * database.backends and share < OUTSIDE_SHARE:
             because = f"{used:.1f} of {database.backends:.1f} connections to the database are in use at any time"
             yield Cause(tier=owner, cause="connections", because=because)
 
 
-def _busy_workers(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]:
+def _busy_workers(
+    top: StepFigures, saturated: Sequence[StepFigures], tiers: Sequence[TierDescription]
+) -> Iterable[Cause]:
     """Workers that say themselves that all of them are active, while requests wait."""
     active, total, waiting = (top.levels.get(name) for name in (php_fpm.ACTIVE, php_fpm.TOTAL, php_fpm.WAITING))
     if active is None or not total or waiting is None or active < POOL_MAX * total or waiting < POOL_WAITS_MIN:
         return
     owner = next((each.name for each in tiers if (each.command or "").startswith("php-fpm")), None)
     # Whether they wait for somebody outside, Little's law tells.
-    if owner is not None and _outside(top, tiers, owner)[1] < OUTSIDE_SHARE * active:
+    if owner is not None and _outside(saturated, tiers, owner).share(active)[0] < OUTSIDE_SHARE:
         because = f"{active:.1f} of {total:.1f} workers of php-fpm are active, and {waiting:.1f} requests wait for one"
         yield Cause(tier=owner, cause="workers", because=because)
 
 
 def _workers(
-    low: StepFigures, top: StepFigures, unhindered: Mapping[str, float], tiers: Sequence[TierDescription]
+    low: StepFigures,
+    top: StepFigures,
+    saturated: Sequence[StepFigures],
+    unhindered: Mapping[str, float],
+    tiers: Sequence[TierDescription],
 ) -> Iterable[Cause]:
     held = held_workers(unhindered, top)
     # More requests wait than are processed although no processor is saturated, so they wait for places.
     if held is None or top.in_system < 1.5 * held:
         return
     owner = _owner_of_workers(low, top, tiers)
-    where, waiting = _outside(top, tiers, owner)
-    if waiting >= OUTSIDE_SHARE * held:
+    outside = _outside(saturated, tiers, owner)
+    share, error = outside.share(held)
+    if share >= OUTSIDE_SHARE:
+        known = f" (give or take {error * held:.1f})" if share - error < OUTSIDE_SHARE else ""
         yield Cause(
             tier=owner,
             cause="outside",
-            because=f"{waiting:.1f} of the about {held:.0f} requests that {owner} works on wait for {where}, which is "
-            "no tier; the others wait for a worker",
+            because=f"{outside.count:.1f}{known} of the about {held:.0f} requests that {owner} works on wait for "
+            f"{outside.where}, which is no tier; the others wait for a worker",
         )
     yield Cause(
         tier=owner,
@@ -244,16 +281,20 @@ def _connections(use: TierUse) -> float:
     return (use.incoming_connections or 0.0) + (use.accept_queue or 0.0)
 
 
-def _outside(top: StepFigures, tiers: Sequence[TierDescription], owner: str) -> tuple[str, float]:
-    """The external destination of most of a tier's connections, with their mean number."""
+def _outside(steps: Sequence[StepFigures], tiers: Sequence[TierDescription], owner: str) -> Outside:
+    """The external destination of most of a tier's connections, with their mean number over steps."""
     ports = {str(tier.port) for tier in tiers if tier.port is not None}
-    others = {
-        where: count
-        for where, count in top.tiers[owner].outgoing_connections.items()
-        if where.rpartition(":")[2] not in ports
-    }
-    where = max(others, key=lambda each: others[each], default="")
-    return where, others.get(where, 0.0)
+    uses = [step.tiers[owner] for step in steps]
+    samples = sum(use.connection_samples or 1 for use in uses)
+    counts = defaultdict[str, float](float)
+    for use in uses:
+        for where, count in use.outgoing_connections.items():
+            if where.rpartition(":")[2] not in ports:
+                counts[where] += count * (use.connection_samples or 1)
+    if not counts:
+        return Outside()
+    where = max(counts, key=lambda each: counts[each])
+    return Outside(where, counts[where] / samples, samples)
 
 
 def _is_pool_wait(name: str) -> bool:

@@ -86,6 +86,8 @@ class TierUse(Record):
     accept_queue: float | None = None
     outgoing_connections: dict[str, float] = Field(default_factory=dict)
     """Mean number of outgoing connections by destination."""
+    connection_samples: int | None = None
+    """How often connections were counted."""
 
 
 class DatabaseUse(Record):
@@ -346,6 +348,7 @@ def _tier(probed: _Span, looks: Sequence[sockets.Connections]) -> TierUse:
         incoming_connections_max=float(max(look.incoming for look in looks)) if looks else None,
         accept_queue=float(np.mean([look.accept_queue for look in looks])) if looks else probed.mean("accept_queue"),
         outgoing_connections={where: count / len(looks) for where, count in outgoing.most_common()},
+        connection_samples=len(looks) or None,
     )
 
 
