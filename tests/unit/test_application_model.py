@@ -241,11 +241,6 @@ def test_a_request_waits_for_its_turn_again_after_each_query(monkeypatch: pytest
     once = network(waits={PAGE: 0.0, SEARCH: 0.0})
     often = replace(once, calls={(name, "db"): 5 for name in (PAGE, SEARCH)})
     rates = {name: 0.75 * once.capacity(SHARES) * share for name, share in SHARES.items()}
-    arrivals = due(rates, 200.0, 1)
-    few, many = simulation.simulated(once, arrivals, 200.0, 1), simulation.simulated(often, arrivals, 200.0, 1)
-    assert few is not None
-    assert many is not None
-    assert many[PAGE].means.mean() > 1.03 * few[PAGE].means.mean()
     # Where nobody else is there, it is the same CPU time in pieces.
     whole, pieces = (simulation.simulated(each, {PAGE: [1.0]}, 2.0, 1) for each in (once, often))
     assert whole is not None
@@ -255,7 +250,47 @@ def test_a_request_waits_for_its_turn_again_after_each_query(monkeypatch: pytest
     route = next(line for line in text.splitlines() if line.startswith("visits"))
     # Of two processes of the application and one of the web server: 6 turns and 2.
     assert [route.count(f'"{process}",') for process in ("app-0", "web-0")] == [6, 2]
+    # The query with the work, 1 ms, and four that begin and end things.
     assert route.count('"cores-0"') == 6 + 2 + 5
+    assert route.count("1000ns/B") == 1
+
+
+def test_a_long_query_among_short_ones_comes_after_those_that_have_slept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sojourn.applications.simulation.REPLICATIONS", 3)
+    long = {**network().demands, (PAGE, "db"): 0.0001, (SEARCH, "db"): 0.2}
+    found = network(demands=long, waits={PAGE: 0.0, SEARCH: 0.0}, shapes={name: (1.0,) for name in (PAGE, SEARCH)})
+    asking = replace(found, calls={(PAGE, "db"): 10, (SEARCH, "db"): 10})
+    arrivals = due({PAGE: 20.0, SEARCH: 7.0}, 200.0, 1)
+    once, often = (simulation.simulated(each, arrivals, 200.0, 1) for each in (found, asking))
+    alone = simulation.simulated(asking, {PAGE: [1.0]}, 2.0, 1)
+    assert once is not None
+    assert often is not None
+    assert alone is not None
+    # Of 22 turns each waits for less than what is left of a slice of 1.4 ms, if it waits.
+    assert often[PAGE].means.mean() < alone[PAGE].means.mean() + 0.022
+    assert often[SEARCH].means.mean() == pytest.approx(once[SEARCH].means.mean(), rel=0.05)
+
+
+def test_a_process_keeps_its_turn_longer_than_its_thread_a_core() -> None:
+    long = {**network().demands, (PAGE, "app"): 0.014}
+    text = system_file.for_requests(network(demands=long), {PAGE: 1.0}, {"e0": PAGE})
+    route = next(line for line in text.splitlines() if line.startswith("visits"))
+    # Half before the query and half after it: 7 ms in turns of at most 5 ms, each in slices of at most 1.4 ms.
+    assert route.count('"app-0",') == 4
+    assert route.count('holds = "app-0"') == 4 * 3
+    assert route.count('priority = true, holds = "app-0"') == 4
+
+
+def test_a_tier_that_is_a_single_thread_which_never_sleeps_does_one_thing_at_a_time() -> None:
+    def turns(thread: float | None, waits: float) -> dict[str, int]:
+        app = TierUse(cpu_cores=0.83, busiest_process_cores=0.82, busiest_thread_cores=thread, core_wait_threads=waits)
+        top = measured(network(), 50.0, SHARES, "overload", 1).model_copy(update={"tiers": {"app": app}})
+        return fitting.turns(top, [TierDescription(name="app", declared="", command="php-fpm8.2")])
+
+    assert turns(0.82, 0.08) == {"app": 1}
+    assert turns(0.82, 0.01) == {}
+    assert turns(0.5, 0.5) == {}
+    assert turns(None, 0.08) == {}
 
 
 def test_who_has_slept_comes_before_those_that_had_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,16 +303,18 @@ def test_who_has_slept_comes_before_those_that_had_a_slice(monkeypatch: pytest.M
     in_line = simulation.simulated(found, arrivals, 200.0, 1)
     assert by_turns is not None
     assert in_line is not None
-    # A page's three parts wait for what is left of a slice each, not for all searches.
-    assert by_turns[PAGE].means.mean() < 0.025
-    assert in_line[PAGE].means.mean() > 2 * by_turns[PAGE].means.mean()
+    # A page takes 3.3 ms. Its six parts wait for what is left of a slice of 1.4 ms each, not for those of all searches.
+    assert by_turns[PAGE].means.mean() < 0.0033 + 6 * 0.0007
+    assert in_line[PAGE].means.mean() > 0.0033 + 6 * 0.0007
     assert in_line[SEARCH].means.mean() == pytest.approx(by_turns[SEARCH].means.mean(), rel=0.05)
 
 
 def test_what_a_tier_hardly_works_for_does_not_visit_it() -> None:
     demands = {**network().demands, (PAGE, "db"): 1e-6}
     text = system_file.for_requests(network(demands=demands, calls={(PAGE, "db"): 4}), {PAGE: 1.0}, {"e0": PAGE})
-    assert text.count('holds = "app-0"') == 1
+    # One turn of 3 ms, in slices of at most 1.4 ms.
+    assert text.count('"app-0",') == 1
+    assert text.count('holds = "app-0"') == 3
 
 
 def test_solvers_see_the_cores_that_tiers_share() -> None:
@@ -316,8 +353,8 @@ def test_requests_wait_for_those_that_were_there_before_the_measured_time() -> N
     assert beside is not None
     assert alone[PAGE].means.mean() == pytest.approx(0.1, rel=0.01)
     assert behind[PAGE].means.mean() == pytest.approx(0.1, rel=0.01)
-    # 0.1 s are left of the search: each has half of the process.
-    assert beside[PAGE].means.mean() == pytest.approx((0.2 + 0.1) / 2, rel=0.01)
+    # 0.1 s are left of the search: each has half of the process, in turns of 5 ms.
+    assert beside[PAGE].means.mean() == pytest.approx((0.2 + 0.1) / 2, abs=0.003)
     assert set(beside) == {PAGE}
 
 

@@ -16,9 +16,10 @@ import numpy as np
 
 from sojourn.applications.contention import Load, stretches
 from sojourn.applications.demands import Measured, calls
-from sojourn.applications.diagnosis import CoreGroup, core_groups
+from sojourn.applications.diagnosis import PROCESS_MAX, CoreGroup, core_groups
 from sojourn.applications.network import Background, Network, Places, Serial, shape_of
 from sojourn.applications.summary import CLIMB, StepFigures, TierDescription
+from sojourn.tiers.watch import TierUse
 
 FITTED_LOAD_MAX = 0.45
 """Steps with the log's mix above this share of the knee are held out."""
@@ -26,6 +27,8 @@ TRIED_LOAD_MAX = 0.9
 """Above this share of the knee, steps are too short for their queues, so response times are not tested."""
 TURNS = ("nginx", "node", "python", "ruby", "haproxy", "gunicorn", "uvicorn", "puma", "h2o")
 """Programs whose process handles many requests at a time on one core."""
+ALONE_MIN = 0.9
+"""The share of a tier's CPU time that its busiest thread has if it is the only one that works."""
 BUSY_MIN = 0.02
 """A tier that uses fewer cores reveals nothing about its processes."""
 WAIT_ROUNDS = 3
@@ -144,9 +147,18 @@ def turns(top: StepFigures, tiers: Sequence[TierDescription]) -> dict[str, int]:
     for tier in tiers:
         use = top.tiers[tier.name]
         busiest, total = use.busiest_process_cores or 0.0, use.cpu_cores or 0.0
-        if busiest >= BUSY_MIN and any((tier.command or "").startswith(name) for name in TURNS):
+        takes_turns = any((tier.command or "").startswith(name) for name in TURNS)
+        if busiest >= BUSY_MIN and (takes_turns or _is_one_thread(use)):
             found[tier.name] = max(1, round(total / busiest))
     return found
+
+
+def _is_one_thread(use: TierUse) -> bool:
+    """Whether a tier is a single thread that does one thing at a time, and never sleeps."""
+    thread, total, waiting = use.busiest_thread_cores, use.cpu_cores, use.core_wait_threads
+    if thread is None or total is None or waiting is None:
+        return False
+    return thread >= ALONE_MIN * total and thread + waiting >= PROCESS_MAX
 
 
 def background(steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> Background:

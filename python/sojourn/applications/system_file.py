@@ -15,9 +15,13 @@ from collections.abc import Mapping
 
 from sojourn.applications.network import Network, Places
 
-SLICE_SECONDS = 0.004
-"""How long a thread has a core if others wait for it: a tick of a kernel with 250 a second; others have 3 ms."""
-SLICES_MAX = 16
+SLICE_SECONDS, SLICE_CORES_MAX = 0.0007, 8
+"""How long a thread has a machine's only core before one that wakes up takes it away: the kernel's base slice, which
+grows with the logarithm of the cores up to so many.
+"""
+TURN_SECONDS = 0.005
+"""How long a thread has its process if others wait for it: Python's switch interval."""
+PARTS_MAX = 256
 """Longer CPU times are cut into as many slices."""
 OTHERS_SECONDS = 0.002
 """How long other programs use a core at a time."""
@@ -124,13 +128,18 @@ class _Route:
         self._places = places if network.holds(name, places) else None
         self._behind = () if self._places is None else network.behind(self._places)
         self._core = {tier: _cores(place) for place, group in enumerate(network.groups) for tier in group.tiers}
+        self._slice = {tier: _slice_seconds(group.cores) for group in network.groups for tier in group.tiers}
 
     def visits(self) -> list[str]:
         """All of them, in order."""
         return self._through([tier for tier in self._network.tiers if self._network.uses(self._name, tier)], 1.0, "")
 
     def _through(self, tiers: list[str], share: float, hold: str) -> list[str]:
-        """A share of the work of the first tier, around its calls of the others."""
+        """A share of the work of the first tier, around its calls of the others.
+
+        One call has all the work of the tier behind, as a query among those that begin and end its transaction. Divided
+        among them it would come before that of others each time.
+        """
         if self._places is not None and not hold and (not tiers or tiers[0] in self._behind):
             part = self._way.get(self._places.tier, 0) if self._network.parts(self._places) > 1 else 0
             hold = f"places-{part}"
@@ -145,22 +154,34 @@ class _Route:
         pieces = calls + 1 if others else 1
         own = share * self._network.demands.get((self._name, tier), 0.0) * self._more[tier] / pieces
         visits = self._turns(tier, own, hold)
-        for _ in range(calls):
-            visits += self._through(others, share / calls, hold)
+        for call in range(calls):
+            visits += self._through(others, share if call == calls // 2 else 0.0, hold)
             if others:
                 visits += self._turns(tier, own, hold)
         return visits
 
     def _turns(self, tier: str, seconds: float, hold: str) -> list[str]:
-        """The slices of CPU time at a stretch: a place that is held has its own threads, a process has one."""
-        slices = min(SLICES_MAX, max(1, math.ceil(seconds / SLICE_SECONDS)))
-        demand = _demand(max(seconds, NOWHERE_SECONDS) / slices)
+        """The CPU time at a stretch: a place that is held has its own threads, a process has one."""
         if hold or tier not in self._network.processes:
-            first, other = (_visit(self._core[tier], demand, each + _holding(hold)) for each in (AHEAD, ""))
-            return [first, *[other] * (slices - 1)]
+            return self._slices(tier, seconds, hold)
         process = f"{tier}-{self._way[tier]}" if tier in self._way else tier
-        first, other = (_visit(self._core[tier], demand, each + _holding(process)) for each in (AHEAD, ""))
-        return [f'"{process}"', first, *[f'"{process}"', other] * (slices - 1)]
+        turns = _parts(seconds, TURN_SECONDS)
+        return [f'"{process}"', *self._slices(tier, seconds / turns, process)] * turns
+
+    def _slices(self, tier: str, seconds: float, hold: str) -> list[str]:
+        """CPU time of a thread that has slept: the first slice comes before those of threads that have not."""
+        slices = _parts(seconds, self._slice[tier])
+        demand = _demand(max(seconds, NOWHERE_SECONDS) / slices)
+        first, other = (_visit(self._core[tier], demand, each + _holding(hold)) for each in (AHEAD, ""))
+        return [first, *[other] * (slices - 1)]
+
+
+def _slice_seconds(cores: float) -> float:
+    return SLICE_SECONDS * (1 + math.log2(min(SLICE_CORES_MAX, max(1.0, cores))))
+
+
+def _parts(seconds: float, most: float) -> int:
+    return min(PARTS_MAX, max(1, math.ceil(seconds / most)))
 
 
 def class_of(index: int) -> str:
