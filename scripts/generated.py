@@ -49,6 +49,12 @@ def _written(schema: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    for path, text in files(sys.argv[-1]).items():
+    generated = files(sys.argv[-1])
+    types = PACKAGE / "results.py"
+    types_changed = types.read_text() != generated[types]
+    for path, text in generated.items():
         path.write_text(text)
         print(f"written: {path.relative_to(ROOT)}", file=sys.stderr)
+    if types_changed:
+        # The pages above were made from the types as they were when this process imported them.
+        sys.exit(subprocess.run([sys.executable, "-m", "scripts.generated", *sys.argv[1:]], check=False).returncode)

@@ -107,18 +107,23 @@ def _absurd(runs: Sequence[Run]) -> Verdict:
 
 
 def _agrees(kind: str, runs: Sequence[Run]) -> Verdict:
-    what = f"beside {kind}: definite answers within {format.percent(AGREE_FRACTION)} of the quiet one"
+    what = f"beside {kind}: definite answers within {format.percent(AGREE_FRACTION)} of the quiet one, bounds around it"
     quiet = [each.rate for each in _example(runs) if each.rate is not None]
     of_kind = [each for each in runs if each.kind == kind]
     definite = [each.rate for each in of_kind if each.rate is not None and not each.is_lower_bound]
-    # A lower bound may lie anywhere below the rate, but not above it.
-    bounds = [each.rate for each in of_kind if each.rate is not None and each.is_lower_bound]
+    # A lower bound may lie anywhere below the rate, but not above it, and its interval's end not below.
+    bounds = [each for each in of_kind if each.rate is not None and each.is_lower_bound]
     if not quiet or not of_kind:
         return Verdict(what, format.NOT_MEASURED, "not measured")
     near = all(abs(rate / median(quiet) - 1) <= AGREE_FRACTION for rate in definite)
-    below = all(rate <= (1 + AGREE_FRACTION) * median(quiet) for rate in bounds)
-    found = f"{len(definite)} definite, {len(bounds)} bounds, {len(of_kind) - len(definite) - len(bounds)} none"
-    return Verdict(what, found, _word(of_kind, near and below))
+    below = all((each.rate or 0.0) <= (1 + AGREE_FRACTION) * median(quiet) for each in bounds)
+    ended = [each.high for each in bounds if each.high is not None]
+    above = all(high >= (1 - AGREE_FRACTION) * median(quiet) for high in ended)
+    found = (
+        f"{len(definite)} definite, {len(bounds)} bounds ({len(ended)} with an upper end), "
+        f"{len(of_kind) - len(definite) - len(bounds)} none"
+    )
+    return Verdict(what, found, _word(of_kind, near and below and above))
 
 
 def _pairs(runs: Sequence[Run]) -> list[Verdict]:

@@ -55,6 +55,7 @@ def step(rate: float, busy: float | None = None, own: float | None = None, got: 
 
 
 STEPS = (step(500, 0.5), step(900, 0.9), step(1100, 0.99, got=1000))
+COSTS = tuple(zip(STEPS, (0.0005, 0.0008, 0.0007), strict=True))
 
 
 def knee(rate: float = 1000, reason: str = "throughput", others: float | None = 0.02) -> Knee:
@@ -221,6 +222,18 @@ def test_a_generator_at_its_limit_beside_a_full_core_leaves_an_interval() -> Non
     assert "upper end" not in " ".join(beside_others.interval_because)
 
 
+def test_beside_other_work_the_whole_core_is_the_upper_end() -> None:
+    cheap = [each.model_copy(update={"server_cpu_seconds_per_request": same(cost)}) for each, cost in COSTS]
+    given = answered(knee(others=0.3), steps=tuple(cheap))
+    assert (given.is_lower_bound, given.low_requests_per_second) == (True, 1000)
+    # Below the knee a request costs more, because the server is woken for it.
+    assert given.high_requests_per_second == pytest.approx(1 / 0.0007)
+    assert "the server alone on it would come to 1,430" in given.interval_because[-1]
+    assert answered(knee(), steps=tuple(cheap)).high_requests_per_second == 1000
+    far = tuple(each.model_copy(update={"server_cpu_seconds_per_request": same(1e-6)}) for each in STEPS)
+    assert answered(knee(others=0.3), steps=far).high_requests_per_second is None
+
+
 def test_sources_that_disagree_name_nothing() -> None:
     helpers = Helpers(count=4, busy_seconds_per_request=4 / 950)
     given = answered(knee(), helpers=helpers, seen=saturation(cpu=[0.5, 0.8, 0.98]))
@@ -321,7 +334,11 @@ def measured(random: Random) -> Evidence:
     rates = sorted(rate() + 0.1 for _ in range(random.randrange(6)))
     steps = [
         step(each, share(), None, random.choice([None, rate()])).model_copy(
-            update={"within_target": chance(), "generator_limited": chance()}
+            update={
+                "within_target": chance(),
+                "generator_limited": chance(),
+                "server_cpu_seconds_per_request": random.choice([None, same(10 ** random.uniform(-12, 3))]),
+            }
         )
         for each in rates
     ]

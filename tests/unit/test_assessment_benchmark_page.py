@@ -71,8 +71,10 @@ def test_a_definite_answer_far_from_the_quiet_one_fails_its_target_and_a_bound_b
     far = replace(QUIET, kind="bursts", rate=700.0, low=700.0, high=700.0)
     words = {each.what.split(":")[0]: each.word for each in judge([QUIET, far])}
     assert words["beside bursts"] == "not met"
-    words = {each.what.split(":")[0]: each.word for each in judge([QUIET, replace(far, is_lower_bound=True)])}
-    assert (words["beside bursts"], words["beside disk"]) == ("met", "not measured")
+    for high, word in ((None, "met"), (1200.0, "met"), (700.0, "not met")):
+        bound = replace(far, is_lower_bound=True, high=high)
+        words = {each.what.split(":")[0]: each.word for each in judge([QUIET, bound])}
+        assert (words["beside bursts"], words["beside disk"]) == (word, "not measured")
 
 
 def test_two_runs_in_a_row_are_a_pair() -> None:

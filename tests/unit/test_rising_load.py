@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +26,7 @@ class Measured:
     """A bench whose server saturates at the knee, and whose mean differs from draw to draw at one rate."""
 
     seed: int = 1
+    others_fraction: float = 0.0
     climbs: list[list[float]] = field(default_factory=list)
 
     def rising_load(self, trace: Path, rates: list[float], options: list[str], progress: object) -> RequestsRecord:
@@ -47,23 +48,34 @@ class Measured:
             time_to_first_byte_intended_seconds=Summary(mean=mean, p50=mean, p95=mean, p99=mean),
             connections_open_mean=1.0,
             generator=Generator(limited=False, cpu_fraction=0.2),
-            server=ServerUse(cpu_fraction=0.5, core_busy_fraction=0.5),
+            server=ServerUse(cpu_fraction=0.5, core_busy_fraction=0.5 + self.others_fraction),
             undisturbed=Unavailable(unavailable="made up"),
         )
 
 
-def test_steps_that_are_not_known_well_enough_are_measured_again_alone(tmp_path: Path) -> None:
-    bench, climbs = Measured(), Climbs(RunFolder.create(tmp_path / "run"), EFFORT)
-    climb = Climb(
+def climb(bench: Measured, effort: Effort, climbs: Climbs) -> Climb:
+    return Climb(
         bench=cast("Bench", bench),
-        trace=tmp_path,
-        effort=EFFORT,
+        trace=Path(),
+        effort=effort,
         think_scale=1.0,
         target_p95_seconds=0.2,
         keep=climbs.keep,
         progress=cast("Any", None),
     )
-    climb.repeat(KNEE)
+
+
+@pytest.mark.parametrize(("others", "repetitions"), [(0.1, 1), (0.3, 3)])
+def test_beside_other_work_one_repetition_is_not_enough(tmp_path: Path, others: float, repetitions: int) -> None:
+    effort = replace(EFFORT, repetitions=1)
+    bench, climbs = Measured(others_fraction=others), Climbs(RunFolder.create(tmp_path / "run"), effort)
+    climb(bench, effort, climbs).repeat(KNEE)
+    assert len(climbs.repetitions()) == repetitions
+
+
+def test_steps_that_are_not_known_well_enough_are_measured_again_alone(tmp_path: Path) -> None:
+    bench, climbs = Measured(), Climbs(RunFolder.create(tmp_path / "run"), EFFORT)
+    climb(bench, EFFORT, climbs).repeat(KNEE)
     staircases, again = bench.climbs[: EFFORT.repetitions], bench.climbs[EFFORT.repetitions :]
     assert all(len(rates) == 9 for rates in staircases)
     # As many steps as the repetitions have, at the most.

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sojourn.assessment import plausibility
-from sojourn.assessment.plausibility import BOTTLENECK_UTILISATION_MIN, OTHERS_FRACTION_MAX, QUIET
+from sojourn.assessment.plausibility import BOTTLENECK_UTILISATION_MIN, QUIET
 from sojourn.assessment.resources import Helpers, Line, LogRates
+from sojourn.assessment.rising_load import OTHERS_FRACTION_MAX
 from sojourn.assessment.summary import Answer, Doubling, Knee, Model, Resource, Step, Withheld
 from sojourn.loading.record import Saturation, Use
 from sojourn.loading.saturation import written
@@ -93,7 +94,7 @@ def answer(evidence: Evidence) -> Answer:
     found = Answer(
         largest_rate_requests_per_second=largest,
         low_requests_per_second=min(low, largest),
-        high_requests_per_second=None if is_lower_bound else max(high, largest),
+        high_requests_per_second=None if high is None else max(high, largest),
         interval_because=because,
         is_lower_bound=is_lower_bound,
         lower_bound_because=bound_because,
@@ -154,7 +155,21 @@ def _disturbance(evidence: Evidence) -> str | None:
     return None
 
 
-def _interval(evidence: Evidence, largest: float, line_ends_it: bool) -> tuple[float, float, list[str]]:
+def _with_the_whole_core(evidence: Evidence) -> float | None:
+    """The rate if the server had all of its core, or of its share, at its CPU time per request; None if unknown.
+
+    It is that of the step, at the knee or beyond, with the least. None, too, if it is too far above what was measured.
+    """
+    rates = [
+        (evidence.processors or 1.0) / own
+        for step in evidence.steps
+        if step.offered_requests_per_second >= evidence.knee.low and (own := step.own_cpu_for_model)
+    ]
+    whole = max(rates, default=None)
+    return None if whole is None or whole > plausibility.LIMIT_OVER_HIGHEST_MAX * _highest(evidence) else whole
+
+
+def _interval(evidence: Evidence, largest: float, line_ends_it: bool) -> tuple[float, float | None, list[str]]:
     knee = evidence.knee
     if line_ends_it:
         return largest, largest, ["computed from the line's rate and the log's transfer sizes, not measured"]
@@ -182,9 +197,18 @@ def _interval(evidence: Evidence, largest: float, line_ends_it: bool) -> tuple[f
         because.append("loads between two steps were not measured")
     if knee.reason == "throughput" and knee.low < min(knee.per_repetition) * (1 - SAME_LIMIT):
         because.append(f"overloaded, the server delivers less: {format.rate(knee.low)}")
-    if disturbed is not None:
-        because.append(disturbed)
-    return knee.low, knee.high, because
+    if knee.is_lower_bound:
+        return knee.low, None, because + ([disturbed] if disturbed is not None else [])
+    if disturbed is None:
+        return knee.low, knee.high, because
+    whole = _with_the_whole_core(evidence)
+    if whole is None:
+        return knee.low, None, [*because, disturbed]
+    because.append(
+        f"{disturbed}; at the CPU time per request measured there, the server alone on it would come to "
+        f"{format.number(whole)}"
+    )
+    return knee.low, max(knee.high, whole), because
 
 
 def _resources(evidence: Evidence, limits: dict[str, float], rate: float) -> list[Resource]:

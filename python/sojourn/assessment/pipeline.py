@@ -338,7 +338,7 @@ class _Assessment:
         self.stages.line(progress)
         if not isinstance(progress, RequestsAdvance):
             return
-        climbs = 1 + self.request.effort.rising_load.repetitions
+        climbs = 1 + max(self.request.effort.rising_load.repetitions, len(self.climbs))
         rate, p95 = progress.requests_per_second, progress.time_to_first_byte_p95_seconds
         p95_text = "" if p95 is None else f", p95 {p95 * 1e3:.2f} ms"
         done = min(climbs, len(self.climbs) + progress.progress)

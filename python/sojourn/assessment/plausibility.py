@@ -23,10 +23,6 @@ BOTTLENECK_UTILISATION_MIN = 0.05
 """A resource with a lower utilisation is not the bottleneck, whatever its computed limit."""
 CONTRADICTED_FRACTION = 0.9
 """A limit below this share of a sustained rate is wrong."""
-OTHERS_FRACTION_MAX = 0.15
-"""The load's own interrupts and kernel threads take at most this share of the server's core; more is other work, which
-then contributed to the limit.
-"""
 
 QUIET = "assess again on a machine with less other work"
 

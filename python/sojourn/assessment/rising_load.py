@@ -10,6 +10,7 @@ alone, until it is precise or a limit is reached.
 from __future__ import annotations
 
 import resource
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,6 +37,12 @@ the mean.
 """
 STEPS_GROWTH_MAX = 2
 """The most steps in total, as a multiple of those of the repetitions."""
+OTHERS_FRACTION_MAX = 0.15
+"""The load's own interrupts and kernel threads take at most this share of the server's core; more is other work, which
+then contributed to the limit.
+"""
+DISTURBED_REPETITIONS_MIN = 3
+"""Beside other work at least this many repetitions are made: one that coincides with it says too little."""
 
 HIGHER = "-higher-"
 """Separates a repetition's name from the number of its extension."""
@@ -111,7 +118,11 @@ class Climb:
 
     def repeat(self, knee: float) -> None:
         """Climbs the staircase around the knee once per repetition, then repeats imprecise steps."""
-        climbed = [self._repetition(number + 1, knee) for number in range(self.effort.repetitions)]
+        climbed: list[list[Step]] = []
+        while len(climbed) < self.effort.repetitions or (
+            len(climbed) < DISTURBED_REPETITIONS_MIN and any(map(disturbed, climbed))
+        ):
+            climbed.append(self._repetition(len(climbed) + 1, knee))
         by_rate: dict[float, list[Step]] = {}
         for step in (step for steps in climbed for step in steps):
             by_rate.setdefault(offered(step), []).append(step)
@@ -120,7 +131,7 @@ class Climb:
         while (rates := unsettled(by_rate)) and len(rates) <= left:
             number += 1
             left -= len(rates)
-            draw = self.effort.repetitions + number
+            draw = len(climbed) + number
             for step in self._climb(f"{AGAIN}{number}", rates, stop_when_failing=False, draw=draw):
                 by_rate[offered(step)].append(step)
 
@@ -220,6 +231,12 @@ def others_fraction(step: Step) -> float | None:
     """The share of the server's core used outside the server's processes: other work, and some interrupts."""
     busy, own = observed(step, "core_busy_fraction"), observed(step, "cpu_fraction")
     return None if busy is None or own is None else max(0.0, busy - own)
+
+
+def disturbed(steps: Sequence[Step]) -> bool:
+    """True if other work had the server's core for more than its share, in half of the steps or more."""
+    known = [fraction for step in steps if (fraction := others_fraction(step)) is not None]
+    return bool(known) and statistics.median(known) > OTHERS_FRACTION_MAX
 
 
 def _capacity(step: Step, passed: float) -> float:

@@ -13,8 +13,7 @@ from pydantic import Field, JsonValue
 
 from sojourn.assessment import averages
 from sojourn.assessment.measurement import observed
-from sojourn.assessment.plausibility import OTHERS_FRACTION_MAX
-from sojourn.assessment.rising_load import Effort, error_fraction, generator_limited, offered
+from sojourn.assessment.rising_load import OTHERS_FRACTION_MAX, Effort, error_fraction, generator_limited, offered
 from sojourn.assessment.summary import Step, Undisturbed
 from sojourn.engine.results import CoreLoss, Timeline, Unavailable
 from sojourn.engine.results import Undisturbed as UndisturbedWindows

@@ -221,8 +221,8 @@ class Step(Record):
     @property
     def cpu_for_model(self) -> float | None:
         """CPU seconds per request, including kernel threads."""
-        own = self.own_cpu_for_model
-        return own and own + (self.server_core_usual_fraction or 0.0) / self.requests_per_second.median
+        own, rate = self.own_cpu_for_model, self.requests_per_second.median
+        return own + (self.server_core_usual_fraction or 0.0) / rate if own and rate else None
 
     @property
     def utilisation_for_model(self) -> float:
