@@ -158,12 +158,15 @@ def _disturbance(evidence: Evidence) -> str | None:
 def _with_the_whole_core(evidence: Evidence) -> float | None:
     """The rate if the server had all of its core, or of its share, at its CPU time per request; None if unknown.
 
-    It is that of the step, at the knee or beyond, with the least. None, too, if it is too far above what was measured.
+    The least is taken of all repetitions of the steps at the knee and beyond, for other work makes a request dearer.
+    None, too, if the rate is too far above what was measured.
     """
     rates = [
-        (evidence.processors or 1.0) / own
+        (evidence.processors or 1.0) / own.minimum
         for step in evidence.steps
-        if step.offered_requests_per_second >= evidence.knee.low and (own := step.own_cpu_for_model)
+        if step.offered_requests_per_second >= evidence.knee.low
+        and (own := step.server_cpu_seconds_per_request) is not None
+        and own.minimum > 0
     ]
     whole = max(rates, default=None)
     return None if whole is None or whole > plausibility.LIMIT_OVER_HIGHEST_MAX * _highest(evidence) else whole
@@ -205,7 +208,7 @@ def _interval(evidence: Evidence, largest: float, line_ends_it: bool) -> tuple[f
     if whole is None:
         return knee.low, None, [*because, disturbed]
     because.append(
-        f"{disturbed}; at the CPU time per request measured there, the server alone on it would come to "
+        f"{disturbed}; at the least CPU time per request measured there, the server alone on it would come to "
         f"{format.number(whole)}"
     )
     return knee.low, max(knee.high, whole), because
