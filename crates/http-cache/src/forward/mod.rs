@@ -8,7 +8,6 @@ use std::net::IpAddr;
 use sojourn_http::HttpDate;
 use sojourn_http::address::AddressText;
 use sojourn_http::date::DATE_BYTES;
-use sojourn_http::range::ByteRange;
 use sojourn_http::request::Version;
 
 use super::fields::{Names, Section, append_line};
@@ -107,9 +106,9 @@ pub enum Purpose<'a> {
     /// To answer this client with the part it asked for and store that part: its range is forwarded, its conditions are
     /// not.
     Part,
-    /// To complete the stored parts that have this strong validator: requests the missing range with If-Range, so a
-    /// changed representation arrives whole (RFC 9110, 13.1.5).
-    Rest { tag: &'a [u8], range: ByteRange },
+    /// To complete the stored parts that have this strong validator: requests the missing range, to the end without
+    /// `last`, with If-Range, so a changed representation arrives whole (RFC 9110, 13.1.5).
+    Rest { tag: &'a [u8], first: u64, last: Option<u64> },
     /// To revalidate the stored variants, or get a new response (RFC 9111, 4.3.1).
     Revalidate(&'a [Metadata<'a>]),
 }
@@ -161,7 +160,8 @@ pub fn append_request(text: &mut Vec<u8>, received: Section<'_>, hop: &Hop<'_>) 
     }
     match hop.purpose {
         Purpose::Pass | Purpose::Fill | Purpose::Part => {}
-        Purpose::Rest { tag, range: ByteRange { first, last } } => {
+        Purpose::Rest { tag, first, last } => {
+            let last = last.map_or_else(String::new, |last| last.to_string());
             append_line(text, b"Range", &[format!("bytes={first}-{last}").as_bytes()]);
             append_line(text, b"If-Range", &[tag]);
         }

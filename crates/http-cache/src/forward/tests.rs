@@ -95,6 +95,15 @@ fn a_fill_asks_for_the_whole() {
 }
 
 #[test]
+fn missing_bytes_are_asked_for_with_the_validator_of_those_that_are_there() {
+    for (last, range) in [(Some(7), "bytes=5-7"), (None, "bytes=5-")] {
+        let rest = Purpose::Rest { tag: b"\"a\"", first: 5, last };
+        let said = forwarded("Range: bytes=0-9\r\nIf-None-Match: \"b\"\r\n", "::1", Originator::Drop, rest);
+        assert_eq!(said, format!("Host: example.org:8080\nIf-Range: \"a\"\nRange: {range}\nVia: 1.1 edge-1"));
+    }
+}
+
+#[test]
 fn loops() {
     let is_loop = |via: &str| is_loop(Section(format!("Via: {via}\r\n").as_bytes()), VIA.pseudonym);
     for seen in [

@@ -38,7 +38,12 @@ pub struct Rest {
 impl Rest {
     /// The purpose of the request to the upstream.
     pub(super) fn purpose(&self) -> Purpose<'_> {
-        Purpose::Rest { tag: self.held.stored_ranges().map_or(&[], |held| held.tag()), range: self.missing }
+        let ByteRange { first, last } = self.missing;
+        let (tag, reaches_end) = match self.held.stored_ranges() {
+            Some(held) => (held.tag(), last + 1 == held.whole_bytes()),
+            None => (&b""[..], false),
+        };
+        Purpose::Rest { tag, first, last: (!reaches_end).then_some(last) }
     }
 
     /// The request to make if the parts cannot be completed.
