@@ -69,7 +69,8 @@ fn a_deadly_request_kills_two_processes_at_most() {
 #[test]
 fn an_application_that_hangs_meets_its_timeout() {
     let root = tempfile::tempdir().unwrap();
-    let server = serve(root.path(), "upstream-head-timeout = \"500ms\"\n");
+    // The time that the application takes to start counts, too.
+    let server = serve(root.path(), "upstream-head-timeout = \"2s\"\n");
     let began = Instant::now();
     let mut hanging = server.connect();
     hanging.send(b"GET /app/hang HTTP/1.0\r\n\r\n");
@@ -77,7 +78,7 @@ fn an_application_that_hangs_meets_its_timeout() {
     let answer = String::from_utf8(hanging.rest()).unwrap();
     assert!(answer.starts_with("HTTP/1.1 504 "), "{answer}");
     let took = began.elapsed();
-    assert!(took >= Duration::from_millis(500) && took < Duration::from_secs(5), "{took:?}");
+    assert!(took >= Duration::from_secs(2) && took < Duration::from_secs(10), "{took:?}");
     let counters = server.counters();
     assert_eq!(counters.value(Counter::LimitUpstreamHead), 1);
     assert_eq!((counters.value(Counter::UpstreamRequests), counters.value(Counter::UpstreamRetries)), (2, 0));
