@@ -208,8 +208,8 @@ def _interval(evidence: Evidence, largest: float, line_ends_it: bool) -> tuple[f
     if whole is None:
         return knee.low, None, [*because, disturbed]
     because.append(
-        f"{disturbed}; at the least CPU time per request measured there, the server alone on it would come to "
-        f"{format.number(whole)}"
+        f"{disturbed}; without it the server would come to {format.number(whole)}, at the least CPU time per request "
+        "that was measured"
     )
     return knee.low, max(knee.high, whole), because
 
@@ -401,6 +401,11 @@ def _sentences(answer: Answer, target: float) -> list[str]:
         sentences.append(f"This is a lower bound: {answer.lower_bound_because}.")
     elif answer.bottleneck is None:
         sentences.append(f"The bottleneck is unknown: {answer.bottleneck_because}.")
+    if answer.is_lower_bound and answer.high_requests_per_second is not None:
+        sentences.append(
+            f"Without the other work the server would come to {format.rate(answer.high_requests_per_second)}, by the "
+            "least CPU time per request that was measured."
+        )
     if answer.bottleneck is not None:
         sentences.append(f"The {answer.bottleneck} is the bottleneck{_next(answer)}.")
     sentences += [
