@@ -281,11 +281,21 @@ def test_a_process_keeps_its_turn_longer_than_its_thread_a_core() -> None:
     assert route.count('priority = true, holds = "app-0"') == 4
 
 
+def test_processes_that_share_the_work_are_counted_over_all_steps_beyond_the_knee() -> None:
+    def beyond(busiest: float) -> StepFigures:
+        app = TierUse(cpu_cores=0.15, busiest_process_cores=busiest)
+        return measured(network(), 50.0, SHARES, "climb", 1).model_copy(update={"tiers": {"app": app}})
+
+    tiers = [TierDescription(name="app", declared="", command="gunicorn")]
+    assert fitting.turns([beyond(0.102)], tiers) == {"app": 1}
+    assert fitting.turns([beyond(0.096), beyond(0.094), beyond(0.102)], tiers) == {"app": 2}
+
+
 def test_a_tier_that_is_a_single_thread_which_never_sleeps_does_one_thing_at_a_time() -> None:
     def turns(thread: float | None, waits: float) -> dict[str, int]:
         app = TierUse(cpu_cores=0.83, busiest_process_cores=0.82, busiest_thread_cores=thread, core_wait_threads=waits)
         top = measured(network(), 50.0, SHARES, "overload", 1).model_copy(update={"tiers": {"app": app}})
-        return fitting.turns(top, [TierDescription(name="app", declared="", command="php-fpm8.2")])
+        return fitting.turns([top], [TierDescription(name="app", declared="", command="php-fpm8.2")])
 
     assert turns(0.82, 0.08) == {"app": 1}
     assert turns(0.82, 0.01) == {}

@@ -56,8 +56,12 @@ def conclude(
 
 def _causes(summary: ApplicationSummary, below: Sequence[StepFigures], top: StepFigures) -> list[Cause]:
     low = min(below, key=lambda figures: figures.offered_requests_per_second)
-    saturated = [step for step in summary.steps if step.failed_because is not None and step.kind != "mix"]
-    return diagnosis.find(low, top, diagnosis.unhindered_seconds(below), summary.tiers, saturated)
+    return diagnosis.find(low, top, diagnosis.unhindered_seconds(below), summary.tiers, _saturated(summary))
+
+
+def _saturated(summary: ApplicationSummary) -> list[StepFigures]:
+    """The steps of the log's mix beyond the knee."""
+    return [step for step in summary.steps if step.failed_because is not None and step.kind != "mix"]
 
 
 def _fitted(
@@ -70,18 +74,19 @@ def _fitted(
 ) -> Fitted | None:
     assert summary.knee is not None
     knee, names = summary.knee.requests_per_second.estimate, list(shares)
-    free = fitting.fit(below, top, names, measured, summary.tiers, knee)
+    beyond = _saturated(summary)
+    free = fitting.fit(below, top, beyond, names, measured, summary.tiers, knee)
     if free is None or not causes or summary.knee.is_lower_bound:
         return free
     first = causes[0]
     if first.cause in ("lock", "disk"):
         serial = Serial(first.cause, first.tier or "", 1 / knee)
-        return fitting.fit(below, top, names, measured, summary.tiers, knee, serial=serial)
+        return fitting.fit(below, top, beyond, names, measured, summary.tiers, knee, serial=serial)
     if first.cause == "cpu":
         return _calibrated(free, first, shares, knee)
     if first.cause in HELD and first.tier is not None:
         places = _places(HELD[first.cause], first.tier, below, top, free.network)
-        return fitting.fit(below, top, names, measured, summary.tiers, knee, (places,))
+        return fitting.fit(below, top, beyond, names, measured, summary.tiers, knee, (places,))
     return free
 
 

@@ -56,6 +56,7 @@ class Fitted:
 def fit(
     steps: Sequence[StepFigures],
     top: StepFigures,
+    beyond: Sequence[StepFigures],
     endpoints: Sequence[str],
     measured: Measured,
     tiers: Sequence[TierDescription],
@@ -67,7 +68,8 @@ def fit(
 
     Args:
         steps: those that were not beyond the knee.
-        top: the step that was.
+        top: the step that was, and that the answer is read from.
+        beyond: all steps of the log's mix that were.
         endpoints: names.
         measured: CPU time by endpoint and tier.
         tiers: as they were declared.
@@ -91,7 +93,7 @@ def fit(
         groups=tuple(groups),
         demands=by_tier,
         waits=dict.fromkeys(endpoints, 0.0),
-        processes=turns(top, [tier for tier in tiers if tier.name in known]),
+        processes=turns(beyond or [top], [tier for tier in tiers if tier.name in known]),
         calls=calls(steps, endpoints, [tier for tier in tiers if tier.name in known]),
         places=places,
         serial=serial,
@@ -141,15 +143,19 @@ def idle(tiers: Sequence[TierDescription]) -> float:
     return sum(tier.idle.cpu_cores.estimate for tier in tiers if tier.cores and tier.idle is not None)
 
 
-def turns(top: StepFigures, tiers: Sequence[TierDescription]) -> dict[str, int]:
-    """Tiers whose processes take turns, with the number of processes that share the work."""
+def turns(beyond: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> dict[str, int]:
+    """Tiers whose processes take turns, with the number of processes that share the work.
+
+    Which process is busiest changes with the few requests of each sample, so that all steps beyond the knee are taken
+    together; the last of them tells whether a tier is a single thread.
+    """
     found = {}
     for tier in tiers:
-        use = top.tiers[tier.name]
-        busiest, total = use.busiest_process_cores or 0.0, use.cpu_cores or 0.0
+        uses = [step.tiers[tier.name] for step in beyond]
+        busiest = sum(use.busiest_process_cores or 0.0 for use in uses)
         takes_turns = any((tier.command or "").startswith(name) for name in TURNS)
-        if busiest >= BUSY_MIN and (takes_turns or _is_one_thread(use)):
-            found[tier.name] = max(1, round(total / busiest))
+        if busiest >= BUSY_MIN * len(uses) and (takes_turns or _is_one_thread(uses[-1])):
+            found[tier.name] = max(1, round(sum(use.cpu_cores or 0.0 for use in uses) / busiest))
     return found
 
 
