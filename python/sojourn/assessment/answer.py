@@ -27,6 +27,10 @@ HELPERS_UTILISATION_MIN = 0.01
 """If the helpers are less busy than this at the CPU's limit, their own limit would be mere extrapolation."""
 CPU_SATURATED_FRACTION = 0.85
 """The server counts as CPU-bound if it uses this share of its core at the knee: the rest are moments without work."""
+DEARER_MAX = 1.3
+"""Other work takes caches and memory, too: in ten runs beside each kind of work a request took less than this many
+times the CPU time that it takes alone (docs/assessment-benchmark.md).
+"""
 SPEED_RANGE_SAID = 1.1
 """If the core was faster by this factor in one repetition than in another, the answer says so."""
 SAME_LIMIT = 0.02
@@ -169,7 +173,8 @@ def _with_the_whole_core(evidence: Evidence) -> float | None:
         and own.minimum > 0
     ]
     whole = max(rates, default=None)
-    return None if whole is None or whole > plausibility.LIMIT_OVER_HIGHEST_MAX * _highest(evidence) else whole
+    too_far = whole is not None and DEARER_MAX * whole > plausibility.LIMIT_OVER_HIGHEST_MAX * _highest(evidence)
+    return None if too_far else whole
 
 
 def _interval(evidence: Evidence, largest: float, line_ends_it: bool) -> tuple[float, float | None, list[str]]:
@@ -209,9 +214,9 @@ def _interval(evidence: Evidence, largest: float, line_ends_it: bool) -> tuple[f
         return knee.low, None, [*because, disturbed]
     because.append(
         f"{disturbed}; without it the server would come to {format.number(whole)}, at the least CPU time per request "
-        "that was measured"
+        f"that was measured, and to {format.percent(DEARER_MAX - 1)} more if other work made requests that much dearer"
     )
-    return knee.low, max(knee.high, whole), because
+    return knee.low, max(knee.high, DEARER_MAX * whole), because
 
 
 def _resources(evidence: Evidence, limits: dict[str, float], rate: float) -> list[Resource]:
@@ -403,8 +408,8 @@ def _sentences(answer: Answer, target: float) -> list[str]:
         sentences.append(f"The bottleneck is unknown: {answer.bottleneck_because}.")
     if answer.is_lower_bound and answer.high_requests_per_second is not None:
         sentences.append(
-            f"Without the other work the server would come to {format.rate(answer.high_requests_per_second)}, by the "
-            "least CPU time per request that was measured."
+            f"Without the other work it would come to {format.rate(answer.high_requests_per_second)} at most, by the "
+            "CPU time per request that was measured."
         )
     if answer.bottleneck is not None:
         sentences.append(f"The {answer.bottleneck} is the bottleneck{_next(answer)}.")
