@@ -36,6 +36,20 @@ def test_what_meets_its_aim_says_so() -> None:
     assert p95 is not None, "the other steps have one"
 
 
+def test_at_the_measured_knee_no_error_counts() -> None:
+    found = summary({1: error(-0.4)})
+    assert found.knee is not None
+    rate = max(step.offered_requests_per_second for step in found.steps if step.simulation_error == error(-0.4))
+    for knee, missed in ((rate / 0.89, True), (rate / 0.91, False)):
+        at = found.model_copy(update={"knee": found.knee.model_copy(update={"requests_per_second": knee})})
+        mean = distances(at)[1]
+        assert mean is not None
+        assert (mean.missed_by is not None) == missed
+    bound = {"requests_per_second": rate, "is_lower_bound": True}
+    unknown = found.model_copy(update={"knee": found.knee.model_copy(update=bound)})
+    assert distances(unknown)[1] is not None
+
+
 @pytest.mark.parametrize(
     ("place", "off", "lacks"),
     [

@@ -1,8 +1,9 @@
 """Compares a model with held-out steps and with the aims for its errors, and suggests what it lacks.
 
-The aims apply to steps below 90 % utilisation, by the model's capacity or as measured, whichever is larger. A step
-whose measured figure is too imprecise to tell whether its error meets the aim does not count, but is mentioned. The
-place and the sign of the largest error suggest what the model lacks; that is a hint, not a proof.
+The aims apply to steps below 90 % utilisation, by the model's capacity or as measured, whichever is larger, and below
+90 % of the load at which the knee was measured. A step whose measured figure is too imprecise to tell whether its error
+meets the aim does not count, but is mentioned. The place and the sign of the largest error suggest what the model
+lacks; that is a hint, not a proof.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from sojourn.assessment.summary import Model, PredictionError, Step, Summary
+from sojourn.assessment.summary import Knee, Model, PredictionError, Step, Summary
 from sojourn.text import format
 
 UTILISATION_MAX = 0.9
@@ -131,7 +132,7 @@ def as_it_was_error(summary: Summary) -> float | None:
     found = [
         abs(step.simulation.response_time_mean_as_it_was_seconds / step.response_time_mean_seconds.median - 1)
         for step in summary.steps
-        if _counts(step, summary.model)
+        if _counts(step, summary.model, summary.knee)
         and step.simulation is not None
         and step.simulation.response_time_mean_as_it_was_seconds is not None
     ]
@@ -149,7 +150,7 @@ def _largest(aim: Aim, summary: Summary) -> Distance | None:
             aim.known_to(step) or 0.0,
         )
         for step in summary.steps
-        if _counts(step, summary.model)
+        if _counts(step, summary.model, summary.knee)
         and step.simulation_error is not None
         and (error := aim.of(step.simulation_error)) is not None
     ]
@@ -159,8 +160,14 @@ def _largest(aim: Aim, summary: Summary) -> Distance | None:
     return replace(max(told, key=lambda each: abs(each.error)), steps_told=len(told), steps=len(found))
 
 
-def _counts(step: Step, model: Model) -> bool:
-    return step.held_out and not step.generator_limited and model.utilisation(step) < UTILISATION_MAX
+def _counts(step: Step, model: Model, knee: Knee | None) -> bool:
+    highest = None if knee is None or knee.is_lower_bound else UTILISATION_MAX * knee.requests_per_second
+    return (
+        step.held_out
+        and not step.generator_limited
+        and model.utilisation(step) < UTILISATION_MAX
+        and (highest is None or step.offered_requests_per_second < highest)
+    )
 
 
 def _points(fraction: float) -> str:
