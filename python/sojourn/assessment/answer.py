@@ -28,8 +28,8 @@ HELPERS_UTILISATION_MIN = 0.01
 CPU_SATURATED_FRACTION = 0.85
 """The server counts as CPU-bound if it uses this share of its core at the knee: the rest are moments without work."""
 DEARER_MAX = 1.3
-"""Other work takes caches and memory, too: beside it a request may take this many times the CPU time that it takes alone.
-docs/assessment-benchmark.md has how many intervals with it contain the capacity of a quiet machine.
+"""Other work takes caches and memory, too: beside it a request may take this many times the CPU time that it takes
+alone. docs/assessment-benchmark.md has how many intervals with it contain the capacity of a quiet machine.
 """
 SPEED_RANGE_SAID = 1.1
 """If the core was faster by this factor in one repetition than in another, the answer says so."""
