@@ -193,7 +193,7 @@ fn the_rest_is_asked_for_with_if_range() {
         until_hit(|| range_of(server, "/rest", "0-0", ""));
         assert_whole(&get(server, "/rest"), 0);
         let heads = upstream.heads();
-        assert!(heads[1].contains("\r\nRange: bytes=100000-199999\r\n"), "{}", heads[1]);
+        assert!(heads[1].contains("\r\nRange: bytes=100000-\r\n"), "{}", heads[1]);
         assert!(heads[1].contains("\r\nIf-Range: \"0\"\r\n"), "{}", heads[1]);
         // Another version arrives whole and replaces the parts.
         range_of(server, "/changed", "0-99999", "");
@@ -244,7 +244,7 @@ fn what_is_not_the_rest_is_not_joined() {
             let asked = asked(upstream, target);
             assert_eq!(
                 (asked[1].as_str(), asked[2].as_str()),
-                ("bytes=100000-199999", ""),
+                ("bytes=100000-", ""),
                 "{target}: {asked:?}"
             );
             assert_part(&range_of(server, target, "5-9", "X-Second: yes\r\n"), 1, 5, 9);
@@ -301,7 +301,7 @@ fn the_rest_is_asked_for_once() {
                 scope.spawn(|| assert_whole(&get(server, "/a"), 0));
             }
         });
-        assert_eq!(asked(upstream, "/a"), ["bytes=0-99999", "bytes=100000-199999"]);
+        assert_eq!(asked(upstream, "/a"), ["bytes=0-99999", "bytes=100000-"]);
     });
 }
 
@@ -313,7 +313,7 @@ fn what_breaks_off_is_completed() {
         assert_eq!(body(&cut).len(), 150_000);
         until_hit(|| range_of(server, "/cut", "149999-149999", "X-Second: yes\r\n"));
         assert_whole(&get_with(server, "/cut", "X-Second: yes\r\n"), 0);
-        assert_eq!(asked(upstream, "/cut").last().unwrap(), "bytes=150000-199999");
+        assert_eq!(asked(upstream, "/cut").last().unwrap(), "bytes=150000-");
         assert_whole(&until_hit(|| get(server, "/cut")), 0);
     });
 }
