@@ -242,11 +242,7 @@ fn what_is_not_the_rest_is_not_joined() {
             until_hit(|| range_of(server, target, "0-0", ""));
             assert_whole(&get_with(server, target, "X-Second: yes\r\n"), 1);
             let asked = asked(upstream, target);
-            assert_eq!(
-                (asked[1].as_str(), asked[2].as_str()),
-                ("bytes=100000-", ""),
-                "{target}: {asked:?}"
-            );
+            assert_eq!((asked[1].as_str(), asked[2].as_str()), ("bytes=100000-", ""), "{target}: {asked:?}");
             assert_part(&range_of(server, target, "5-9", "X-Second: yes\r\n"), 1, 5, 9);
         }
     });
