@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sojourn.applications.diagnosis import NORMAL
 from sojourn.applications.fitting import Fitted, beside, idle, rates_of
 from sojourn.applications.network import Network
 from sojourn.applications.simulation import Figures, simulated
@@ -26,8 +27,6 @@ SPEED_CORES_MIN = 0.1
 """Fewer cores in use do not tell how fast they are."""
 SLOWER_MAX = 1.6
 """What takes longer than so many times as usual is not the same work."""
-NORMAL = 1.96
-"""Standard deviations on either side of a 95 % interval."""
 QUANTILES = (0.025, 0.975)
 RESAMPLES = 2_000
 
