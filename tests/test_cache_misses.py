@@ -33,7 +33,11 @@ def site(tmp_path: Path) -> Path:
     root = tmp_path / "site"
     root.mkdir()
     for number in range(4):
-        (root / f"{number}.html").write_bytes(bytes(range(256)) * (4 * number + 1))
+        with (root / f"{number}.html").open("wb") as file:
+            file.write(bytes(range(256)) * (4 * number + 1))
+            # While the kernel writes a page to the disk, a server may be told that it is not in memory.
+            file.flush()
+            os.fsync(file.fileno())
     (tmp_path / "mix").write_text("".join(f"/{number}.html {4 - number}\n" for number in range(4)))
     return root
 

@@ -25,6 +25,8 @@ _SAID_LINES = 3
 _HELD_MACHINE = "x86_64"
 """On other machines the engine does not know the registers of system call results."""
 _POLL_SECONDS = 0.02
+_IDLE = ("S", "Z")
+"""States of a thread that sleeps, and of one that has ended."""
 
 
 class Program:
@@ -101,14 +103,19 @@ class Program:
         except (OSError, ValueError):
             raise CouldNotRun("the server ended during the measurement", self.hint()) from None
 
-    def activity(self) -> dict[str, str]:
-        """How often each thread has run; unchanged while all are idle."""
+    def activity(self) -> dict[str, str] | None:
+        """How often each thread has run, unchanged while all are idle; None if one runs or waits for a disk.
+
+        A thread at real-time priority runs for long without a context switch.
+        """
         found = {}
         for pid in self._processes():
             with contextlib.suppress(OSError):
                 for task in Path(f"/proc/{pid}/task").iterdir():
-                    status = (task / "status").read_text()
-                    found[str(task)] = "".join(line for line in status.splitlines() if "ctxt_switches" in line)
+                    status = (task / "status").read_text().splitlines()
+                    if any(line.startswith("State:") and line.split()[1] not in _IDLE for line in status):
+                        return None
+                    found[str(task)] = "".join(line for line in status if "ctxt_switches" in line)
         return found
 
     def end(self) -> list[Path]:

@@ -11,6 +11,7 @@
 
 use std::io;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,6 +46,7 @@ struct State {
     pids: Mutex<Vec<libc::pid_t>>,
     steps: Mutex<Steps>,
     changed: Condvar,
+    is_aborting: AtomicBool,
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "nothing is held there"))]
     passes: bool,
 }
@@ -65,13 +67,16 @@ impl VirtualTime {
     pub fn new(passes: bool) -> io::Result<VirtualTime> {
         #[cfg(target_arch = "x86_64")]
         ptrace::block_child_signal()?;
-        let (pids, steps, changed) = Default::default();
-        Ok(VirtualTime(Arc::new(State { pids, steps, changed, passes })))
+        let (pids, steps, changed, is_aborting) = Default::default();
+        Ok(VirtualTime(Arc::new(State { pids, steps, changed, is_aborting, passes })))
     }
 
-    /// Ends all processes as `abort` would: valgrind then writes its counts without their shutdown. The oldest ends
-    /// first, so that none is left to restart the others.
+    /// Ends all processes as `abort` would: valgrind then writes its counts without their shutdown. They end together,
+    /// so that none is left to notice the end of another.
     pub fn abort(&self) {
+        if self.0.is_aborting.swap(true, Ordering::Relaxed) {
+            return;
+        }
         for &pid in lock(&self.0.pids).iter() {
             // SAFETY: a plain system call. The process IDs cannot have been reused, because only this process reaps
             // them.

@@ -1,10 +1,11 @@
 //! The tracer's loop: waits for stopped threads, answers their calls, resumes them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::ptrace::{self, Stop, Tracee, WaitStatus};
 use super::syscalls::{self, Chance};
@@ -13,6 +14,9 @@ use super::{VirtualTime, VirtualTimeError, filter, lock};
 
 /// How soon threads that were not at rest are checked again; most report earlier themselves.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// How long the first aborted process waits for the others to stop; a busy one may take its signal without a stop.
+const ABORT_TOGETHER_MAX: Duration = Duration::from_secs(1);
 
 /// See [`super::run`].
 pub fn run(command: &mut Command, held: &VirtualTime) -> Result<i32, VirtualTimeError> {
@@ -29,6 +33,7 @@ pub fn run(command: &mut Command, held: &VirtualTime) -> Result<i32, VirtualTime
         chance: Chance::default(),
         time: Time::new(held.0.passes),
         code: None,
+        aborted: HashMap::new(),
     };
     loop {
         match ptrace::next_stop() {
@@ -48,6 +53,8 @@ struct Holding<'a> {
     chance: Chance,
     time: Time,
     code: Option<i32>,
+    /// The thread of each process that stopped at the signal of an abort, and when; it gets the signal later.
+    aborted: HashMap<libc::pid_t, (Tracee, Instant)>,
 }
 
 impl Holding<'_> {
@@ -74,13 +81,30 @@ impl Holding<'_> {
             Stop::Signal(_) if is_new => tracee.resume(0),
             Stop::Signal(libc::SIGSTOP) if self.time.end(tracee) => tracee.resume(0),
             Stop::Event => tracee.resume(0),
+            Stop::Signal(libc::SIGABRT) if self.held.is_aborting() => {
+                self.aborted.insert(tracee.process(), (tracee, Instant::now()));
+            }
             Stop::Signal(signal) => tracee.resume(signal),
+        }
+        self.abort_together();
+    }
+
+    /// Resumes the aborted processes with their signal, once all have stopped.
+    fn abort_together(&mut self) {
+        let Some(since) = self.aborted.values().map(|&(_, since)| since).min() else { return };
+        let all_stopped = lock(&self.held.0.pids).iter().all(|pid| self.aborted.contains_key(pid));
+        if all_stopped || since.elapsed() >= ABORT_TOGETHER_MAX {
+            self.aborted.drain().for_each(|(_, (tracee, _))| tracee.resume(libc::SIGABRT));
         }
     }
 
     /// Called when no thread is stopped: advances virtual time if every thread waits; otherwise waits for the next
     /// stop.
     fn wait(&mut self) {
+        if !self.aborted.is_empty() {
+            ptrace::wait_for_event(Some(ABORT_TOGETHER_MAX));
+            return self.abort_together();
+        }
         let Some(until) = self.held.until() else { return ptrace::wait_for_event(None) };
         // Processes on the same core run until they wait.
         thread::yield_now();
@@ -113,6 +137,10 @@ impl VirtualTime {
     fn arrive(&self, passed: Duration) {
         lock(&self.0.steps).passed = passed;
         self.0.changed.notify_all();
+    }
+
+    fn is_aborting(&self) -> bool {
+        self.0.is_aborting.load(Ordering::Relaxed)
     }
 
     fn end(&self) {
