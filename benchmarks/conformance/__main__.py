@@ -18,7 +18,7 @@ from rich.console import Console
 
 from benchmarks import command_line, machine
 from sojourn import systems
-from sojourn.failure import EXIT_RAN, CouldNotRun
+from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.systems.running import start_process, wait_until
 
 NAME = "cache-conformance"
@@ -57,8 +57,14 @@ def _bench(
         raise CouldNotRun(f"{suite} is not there", "run benchmarks/conformance/peers")
     chosen = [systems.find(name) for name in names.split(",")]
     output.mkdir(parents=True, exist_ok=True)
+    code = EXIT_RAN
     for system in chosen:
-        version, judged = _measure(suite, system, architecture)
+        try:
+            version, judged = _measure(suite, system, architecture)
+        except CouldNotRun as failure:
+            talk.print(f"{system.name}: {failure}", highlight=False)
+            code = EXIT_RAN_WITH_FAILURES
+            continue
         (output / f"{system.name}.json").write_text(json.dumps(judged, indent=1) + "\n")
         print(f"{system.name} {version}")
         counts = Counter((each["kind"], OUTCOMES[each["symbol"]]) for each in judged)
@@ -67,7 +73,7 @@ def _bench(
         for each in judged:
             if (outcome := OUTCOMES[each["symbol"]]) in NOTEWORTHY:
                 talk.print(f"{each['kind']} {outcome}: {each['test']}: {each['said']}", highlight=False)
-    sys.exit(EXIT_RAN)
+    sys.exit(code)
 
 
 def _measure(suite: Path, system: systems.Server, architecture: str) -> tuple[str, list[dict[str, Any]]]:

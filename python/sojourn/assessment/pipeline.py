@@ -140,9 +140,9 @@ class _Assessment:
         self.summary.machine = environment.machine()
         self.folder.write_json("environment.json", environment.describe(self.summary.machine))
         self.folder.write_text("study.toml", as_study(self.request.log, self.summary.settings))
-        self._say_how_long()
         with interrupts.preparing():
             self._check_machine()
+            self._say_how_long()
             trace = self._import()
         with ExitStack() as cleanup:
             trace_file = self._write_trace(trace, cleanup)
@@ -160,7 +160,10 @@ class _Assessment:
         self.summary.complete = self.summary.incomplete_because is None
 
     def _say_how_long(self) -> None:
-        least, most = rising_load.expected_seconds(self.request.effort.rising_load)
+        found = self.summary.disturbance
+        least, most = rising_load.expected_seconds(
+            self.request.effort.rising_load, is_quiet=found is None or found.is_quiet
+        )
         rest = demand.expected_seconds(self.request.effort.demand) + OTHER_STAGES_SECONDS
         self.stages.say(
             f"this takes about {format.about(least + rest)}, up to {format.about(most + rest)} if loads have to be "

@@ -83,10 +83,11 @@ class Effort:
         return replace(self, step_seconds=round(seconds, 3))
 
 
-def expected_seconds(effort: Effort) -> tuple[float, float]:
+def expected_seconds(effort: Effort, *, is_quiet: bool) -> tuple[float, float]:
     """About how long all climbs take, without and with steps that are measured again, unless steps are lengthened."""
+    repetitions = effort.repetitions if is_quiet else max(effort.repetitions, DISTURBED_REPETITIONS_MIN)
     explored = len(EXPLORED_FRACTIONS) * effort.step_seconds
-    repeated = effort.repetitions * len(REPEATED_FRACTIONS) * effort.step_seconds
+    repeated = repetitions * len(REPEATED_FRACTIONS) * effort.step_seconds
     return explored + repeated, explored + STEPS_GROWTH_MAX * repeated
 
 
