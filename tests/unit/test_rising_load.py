@@ -10,7 +10,7 @@ import pytest
 
 from sojourn.assessment.climbs import Climbs
 from sojourn.assessment.measurement import Bench
-from sojourn.assessment.rising_load import Climb, Effort, unsettled
+from sojourn.assessment.rising_load import Climb, Effort, expected_seconds, unsettled
 from sojourn.assessment.steps import warnings
 from sojourn.engine.results import Generator, ServerUse, StepLimit, Summary, Unavailable
 from sojourn.loading.record import RequestsRecord, Step
@@ -71,6 +71,12 @@ def test_beside_other_work_one_repetition_is_not_enough(tmp_path: Path, others: 
     bench, climbs = Measured(others_fraction=others), Climbs(RunFolder.create(tmp_path / "run"), effort)
     climb(bench, effort, climbs).repeat(KNEE)
     assert len(climbs.repetitions()) == repetitions
+
+
+@pytest.mark.parametrize(("is_quiet", "repetitions"), [(True, 1), (False, 3)])
+def test_the_announced_time_knows_of_the_repetitions_beside_other_work(is_quiet: bool, repetitions: int) -> None:
+    announced = expected_seconds(replace(EFFORT, repetitions=1), is_quiet=is_quiet)
+    assert announced == expected_seconds(replace(EFFORT, repetitions=repetitions), is_quiet=True)
 
 
 def test_steps_that_are_not_known_well_enough_are_measured_again_alone(tmp_path: Path) -> None:
