@@ -118,7 +118,7 @@ bench-models: $(INSTALLED)
 	.venv/bin/python -m benchmarks.models.coverage --docs docs
 	benchmarks/models/bench --docs docs
 
-## bench-studies: all studies in 90 minutes, or BENCH="--budget 12h"; writes docs/study-results.md; the same command goes on
+## bench-studies: all studies in three hours, or BENCH="--budget 1h"; writes docs/study-results.md; the same command goes on
 bench-studies: $(INSTALLED) peers
 	benchmarks/studies/bench --docs docs $(BENCH)
 

@@ -22,7 +22,7 @@ talk = Console(stderr=True)
 
 
 def _bench(
-    budget: Annotated[str, typer.Option(help="Time for all studies together; whole, they need half a day.")] = "90m",
+    budget: Annotated[str, typer.Option(help="Time for all studies together; whole, they need a day.")] = "3h",
     docs: Annotated[Path | None, typer.Option(help="Also put the page here.")] = None,
 ) -> None:
     """Run all studies in a budget, and write one page of all findings.

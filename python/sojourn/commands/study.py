@@ -231,10 +231,11 @@ def _run_all(parts: list[_Part], asked: _Asked, deadline: float | None = None) -
             continue
         if asked.output is None:
             write_index(RUNS)
-        if done[part.folder].ending in ("interrupted", "cluster lost"):
+        if _is_ended(done):
             break
     if deadline is not None:
-        for folder in _decide(done, asked, deadline):
+        continued = [*_finish(done, asked, deadline), *_decide(done, asked, deadline)]
+        for folder in dict.fromkeys(continued):
             done[folder].print(asked)
     index = write_index(RUNS) if asked.output is None else None
     if asked.quiet:
@@ -245,10 +246,23 @@ def _run_all(parts: list[_Part], asked: _Asked, deadline: float | None = None) -
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)
 
 
+def _finish(done: dict[Path, _Done], asked: _Asked, deadline: float) -> list[Path]:
+    """Measures the planned points for which a share of the time was too short; returns the studies continued."""
+    continued = []
+    for folder, each in done.items():
+        left = deadline - time.monotonic()
+        if _is_ended(done) or left <= 0:
+            break
+        if each.ending == "out of time":
+            done[folder] = _run(replace(each.part, seconds=left), asked, may_repeat=False)
+            continued.append(folder)
+    return continued
+
+
 def _decide(done: dict[Path, _Done], asked: _Asked, deadline: float) -> list[Path]:
     """Repeats open findings, the study with the cheapest decision first; returns the studies repeated."""
     tried: set[tuple[Path, int]] = set()
-    while not any(each.ending in ("interrupted", "cluster lost") for each in done.values()):
+    while not _is_ended(done):
         left = deadline - time.monotonic()
         open_ones = [
             (each.next_decision_seconds, folder)
@@ -261,6 +275,11 @@ def _decide(done: dict[Path, _Done], asked: _Asked, deadline: float) -> list[Pat
         tried.add((folder, done[folder].repeated))
         done[folder] = _run(replace(done[folder].part, seconds=left), asked, may_repeat=True, looks=1)
     return list(dict.fromkeys(folder for folder, _ in tried))
+
+
+def _is_ended(done: dict[Path, _Done]) -> bool:
+    """Returns true if nothing more is to be measured, in no study."""
+    return any(each.ending in ("interrupted", "cluster lost") for each in done.values())
 
 
 @dataclass(frozen=True)
