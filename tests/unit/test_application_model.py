@@ -20,7 +20,7 @@ from sojourn.applications.contention import Load, stretches
 from sojourn.applications.diagnosis import CoreGroup
 from sojourn.applications.endpoints import Endpoint
 from sojourn.applications.modification import Modification
-from sojourn.applications.network import Background, Network, Places, Serial, shape_of
+from sojourn.applications.network import STOPPED_DEARER_MAX, Background, Network, Places, Serial, shape_of
 from sojourn.applications.requests import Asked
 from sojourn.applications.summary import (
     ApplicationSummary,
@@ -572,6 +572,20 @@ def test_what_others_take_of_the_cores_is_taken_from_what_a_change_gives() -> No
     assert of.beside(quota, 1.0).estimate == pytest.approx(of.change(quota, None).capacity.estimate, rel=0.01)
 
 
+def test_a_quota_lies_between_the_cpu_times_of_busy_and_of_idle_cores() -> None:
+    of = starting(replace(network(processes={}), falls={"app": 1.0}), "cpu")
+    quota = Modification.parse("app.cores=0.1", KNOWN, ["web", "app", "db"])
+    busy = 0.1 / of.network.cpu(SHARES, "app")
+    found = of.change(quota, None).capacity
+    assert found.high == pytest.approx(busy)
+    # Idle cores would double the CPU time; the tiers use a part of them.
+    assert busy / 2 < found.low < 0.65 * busy
+    assert found.estimate == pytest.approx((found.low * found.high) ** 0.5)
+    # Where idle cores were not shown to cost anything, pauses do.
+    steady = starting(network(processes={}), "cpu").change(quota, None).capacity
+    assert (steady.low, steady.high) == (pytest.approx(busy / STOPPED_DEARER_MAX), pytest.approx(busy))
+
+
 def test_a_second_server_takes_half_of_a_tier_s_work_to_cores_of_its_own() -> None:
     found = starting(network(processes={}), "cpu").change(
         Modification.parse("app.server=2", KNOWN, ["web", "app", "db"]), None
@@ -662,7 +676,8 @@ def test_without_a_model_nothing_is_predicted_and_it_says_why() -> None:
     assert found.not_predicted_because in execution.in_words(found)
     (made,) = execution.predicted(starting(network(), "cpu"), plan, None)
     assert made.predicted is not None
-    assert made.predicted.estimate == pytest.approx(0.5 / (0.75 * 0.003 + 0.25 * 0.002))
+    assert made.predicted.high == pytest.approx(0.5 / (0.75 * 0.003 + 0.25 * 0.002))
+    assert made.predicted.estimate == pytest.approx(made.predicted.high / STOPPED_DEARER_MAX**0.5)
     assert "predicted" in execution.in_words(made)
     done = VerifiedChange(
         setting="", what="", command=None, predicted=made.predicted, measured=made.predicted, error=0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sojourn.applications import demands, diagnosis, fitting, held_out, system_file
-from sojourn.applications.changes import Starting, changes, limit_of
+from sojourn.applications.changes import QUOTA, Starting, changes, limit_of
 from sojourn.applications.demands import Measured
 from sojourn.applications.fitting import Fitted
 from sojourn.applications.network import Network, Places, Serial
@@ -175,7 +175,7 @@ def _consistent(summary: ApplicationSummary, starting: Starting | None, causes: 
 def _uncertainty(network: Network, summary: ApplicationSummary, shares: Mapping[str, float]) -> dict[str, float]:
     """The relative uncertainty of each limit: from the demands' intervals, or from errors of response times."""
     by_tier = {tier: _relative(summary.demands, tier, shares) for tier in network.tiers}
-    found = {}
+    found = {f"{QUOTA}{tier}": min(0.9, share) for tier, share in by_tier.items()}
     for name in network.limits(shares):
         what, _, whose = name.partition(" of ")
         own = [by_tier[tier] for tier in whose.split(", ") if tier in by_tier]

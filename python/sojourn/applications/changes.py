@@ -19,6 +19,7 @@ from sojourn.results.records import Interval
 CACHED_FRACTION = 0.6
 GAIN_MIN = 1.01
 CORES = "cores of "
+QUOTA = "quota of "
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,18 @@ class Starting:
                 continue
             least = measured.estimate * limit / before[name] if name in before else 0.0
             estimate, share = max(limit, least), self.uncertainty.get(name, 0.0)
-            found[name] = Interval(estimate=estimate, low=estimate * (1 - share), high=estimate * (1 + share))
+            low, high = self._ends(changed, name, estimate)
+            found[name] = Interval(estimate=estimate, low=low * (1 - share), high=high * (1 + share))
         name = min(found, key=lambda each: found[each].estimate)
         low, high = (min(getattr(each, end) for each in found.values()) for end in ("low", "high"))
         return Interval(estimate=found[name].estimate, low=min(low, found[name].estimate), high=high), name
+
+    def _ends(self, changed: Network, name: str, estimate: float) -> tuple[float, float]:
+        """What a limit lies between if the demands are right."""
+        tier = name.removeprefix(QUOTA)
+        if tier == name or tier not in changed.quotas:
+            return estimate, estimate
+        return changed.quota_limits(tier, self.shares)
 
     def next_one(self) -> tuple[str, float] | None:
         """The next resource to saturate, with its limit."""

@@ -35,6 +35,10 @@ SATURATION_WIDTH = 2e-3
 """The relative precision of the load at which cores saturate."""
 SATURATED = 0.98
 """The share of the cores' capacity used to compute place holding times at higher loads."""
+STOPPED_DEARER_MAX = 1.3
+"""The CPU time of a request in a tier that its quota stops for most of the time, relative to busy cores: an application
+took 1.23 times, a database 1.3 times.
+"""
 SHAPE_VALUES = 100
 
 
@@ -112,9 +116,9 @@ class Network:
             if self.cpu(shares, tier) > 0:
                 found[f"processes of {tier}"] = self._limit_of_cpu(tier, count, shares)
         most = min(found.values(), default=math.inf)
-        for tier, cores in self.quotas.items():
+        for tier in self.quotas:
             if self.cpu(shares, tier) > 0:
-                found[f"quota of {tier}"] = self._limit_of_cpu(tier, cores, shares)
+                found[f"quota of {tier}"] = math.sqrt(math.prod(self.quota_limits(tier, shares)))
         if self.serial is not None:
             found[f"{self.serial.what} of {self.serial.tier}"] = 1 / self.serial.seconds
         for each in self.places:
@@ -180,6 +184,22 @@ class Network:
             low, high = (middle, high) if is_free else (low, middle)
         # Near saturation the layers have no solution.
         return full if low > NEARLY_FULL * full else low
+
+    def quota_limits(self, tier: str, shares: Mapping[str, float]) -> tuple[float, float]:
+        """The loads between which a tier comes to use all of its quota.
+
+        It always has work then, as on busy cores. But the kernel stops it for most of each period, so that its caches
+        are cold, and the other tiers leave the cores idle.
+        """
+        cores = self.quotas[tier]
+        high = self._limit_of_cpu(tier, cores, shares)
+        below, above = 0.0, high
+        for _ in range(BISECTIONS):
+            middle = (below + above) / 2
+            rates = {name: share * middle for name, share in shares.items()}
+            is_free = self.cpu(rates, tier) * self.larger(rates).get(tier, 1.0) < cores
+            below, above = (middle, above) if is_free else (below, middle)
+        return min(above, high / STOPPED_DEARER_MAX), high
 
     def _limit_of_cpu(self, tier: str, cores: float, shares: Mapping[str, float]) -> float:
         """The load at which a tier uses this many cores.
