@@ -62,7 +62,7 @@ def _bench(
         try:
             version, judged = _measure(suite, system, architecture)
         except CouldNotRun as failure:
-            talk.print(f"{system.name}: {failure}", highlight=False)
+            talk.print(f"{system.name}: {failure.said}", highlight=False)
             code = EXIT_RAN_WITH_FAILURES
             continue
         (output / f"{system.name}.json").write_text(json.dumps(judged, indent=1) + "\n")
