@@ -13,6 +13,7 @@ import pytest
 
 from sojourn import _native
 from sojourn.assessment.choices import CHANGE_NAMES, EffortName, chosen_changes
+from sojourn.assessment.cpu_demand import ByRate
 from sojourn.assessment.measurement import Bench, Interrupted
 from sojourn.assessment.model import Mix, Quota, Station
 from sojourn.assessment.request import EFFORTS
@@ -23,9 +24,9 @@ from sojourn.assessment.verification import execution, predictions
 from sojourn.assessment.verification.assessed import Assessed, processor_fraction
 from sojourn.assessment.verification.changes import CHANGES, Arrangement, OtherServer
 from sojourn.assessment.verification.comparison import compared
-from sojourn.assessment.verification.execution import verify
+from sojourn.assessment.verification.execution import Climbed, verify
 from sojourn.assessment.verification.packet_line import transfer_times
-from sojourn.assessment.verification.predictions import mean_wait, scaled
+from sojourn.assessment.verification.predictions import by_wakeup, mean_wait, scaled
 from sojourn.commands.assess import with_value
 from sojourn.engine.results import ServerUse
 from sojourn.failure import CouldNotRun
@@ -95,6 +96,7 @@ def assessed(tmp_path: Path, sessions: Sessions, mix: Mix, station: Station) -> 
         demand_fit=FIT,
         station=station,
         knee=knee_at(1000),
+        light=[],
         processor_fraction=1.0,
         helpers=4,
         helper_limit=None,
@@ -150,6 +152,21 @@ def test_half_the_processor_halves_the_capacity_and_not_the_speed(assessed: Asse
     assert heavy.response_time_mean_seconds > 3 * whole.response_time_mean_seconds
     assert half.at(600).requests_per_second == 500
     assert half.at(600).response_time_mean_seconds is None
+
+
+def test_what_an_idle_server_spends_more_on_a_request_is_a_wakeup(assessed: Assessed) -> None:
+    # A request that wakes the server costs 0.4 ms more: at a utilisation u, a share 1 - u of them.
+    spent = {0.2: 1.32, 0.5: 1.2, 0.8: 1.08, 1.0: 1.0}
+    rates = tuple(share / (factor * DEMAND) for share, factor in spent.items())
+    costly = replace(assessed.station, over_busy=ByRate(rates, tuple(spent.values())))
+    woken = by_wakeup(costly)
+    assert woken.wakeup_seconds == pytest.approx(0.4 * DEMAND)
+    # Simulated, both take about as long at a light load.
+    by_rate, waking = (simulate(each, assessed.sessions, rates[0], 1) for each in (costly, woken))
+    assert waking.response_time_mean_seconds == pytest.approx(by_rate.response_time_mean_seconds, rel=0.1)
+    # A throttled server finds work on resuming: it carries what a busy one does.
+    assert replace(woken, quota=Quota(0.025, 0.05)).busy_capacity == pytest.approx(0.5 / DEMAND)
+    assert by_wakeup(woken) == woken
 
 
 def test_a_share_is_of_what_the_server_had(assessed: Assessed) -> None:
@@ -383,6 +400,44 @@ def test_an_interval_without_a_width_is_met_by_nothing_and_missed_by_nothing() -
     assert compared(alone, knee_at(102), [], []).is_within_interval is None
 
 
+def test_response_times_are_judged_on_the_cores_as_they_were() -> None:
+    made = predicted_change()
+    slow = made.loads[0].predicted.model_copy(update={"response_time_mean_seconds": 1.5e-3})
+    made = made.model_copy(update={"loads": [made.loads[0].model_copy(update={"judged": slow})]})
+    load = compared(made, knee_at(102), [step(50, 1.5e-3, 3e-3)], []).loads[0]
+    assert load.error is not None
+    assert load.error.response_time_mean == pytest.approx(0)
+    assert load.predicted == made.loads[0].predicted
+
+
+def test_what_was_measured_too_roughly_is_not_judged() -> None:
+    rough = predicted_change()
+    said = rough.loads[0].predicted.model_copy(update={"response_time_mean_known_to": 0.8})
+    rough = rough.model_copy(update={"loads": [rough.loads[0].model_copy(update={"judged": said})]})
+    exact = knee_at(100).model_copy(update={"low": 99.0, "high": 101.0})
+    made = compared(rough, exact, [step(50, 2e-3, 3e-3)], [])
+    assert made.verdict == "within the aims"
+    assert made.undecided == [
+        "mean response time at 50 % of the predicted capacity: 50 %: not decided, measured to ±80 %"
+    ]
+    assert made.response_time_mean_error is None
+    assert compared(predicted_change(), exact, [step(50, 2e-3, 3e-3)], []).verdict == "missed"
+
+
+def test_a_load_that_uses_up_the_share_is_not_judged() -> None:
+    busy = step(50, 1.0, 3.0).model_copy(update={"server_cpu_fraction": always(0.46)})
+    made = compared(predicted_change(), knee_at(100), [busy], [], processors=0.5)
+    assert made.loads[0].utilisation == pytest.approx(0.92)
+    assert made.verdict == "within the aims"
+    assert compared(predicted_change(), knee_at(100), [busy], []).verdict == "missed"
+
+
+def test_an_error_of_the_capacity_that_its_repetitions_are_apart_is_not_decided() -> None:
+    knee = knee_at(100).model_copy(update={"requests_per_second": 108.0, "low": 100.0, "high": 114.0})
+    made = compared(predicted_change(), knee, [], [])
+    assert (made.verdict, len(made.undecided)) == ("not decided", 1)
+
+
 def test_a_lower_bound_has_no_error_and_a_limited_step_is_no_measurement() -> None:
     made = compared(predicted_change(), knee_at(150, "generator"), [step(50, 1.0, 1.0, limited=True)], [])
     assert made.capacity_error is None
@@ -403,10 +458,7 @@ class Silent:
     def done(self, detail: str | None = None) -> None: ...
 
 
-Climbed = Callable[..., Any]
-
-
-def climbing(monkeypatch: pytest.MonkeyPatch, climbed: Climbed) -> None:
+def climbing(monkeypatch: pytest.MonkeyPatch, climbed: Callable[..., Any]) -> None:
     monkeypatch.setattr(execution._One, "_climbed", climbed)
 
 
@@ -417,9 +469,9 @@ def test_the_prediction_is_in_the_folder_before_it_is_measured(
     file = assessed.folder.path / "verification" / "half-processor" / "prediction.json"
     written: list[dict[str, Any]] = []
 
-    def climbed(*_: object) -> tuple[Knee, list[Step], list[str]]:
+    def climbed(*_: object) -> Climbed:
         written.append(json.loads(file.read_text()))
-        return knee_at(490), [], []
+        return Climbed(knee_at(490), [], {}, [])
 
     climbing(monkeypatch, climbed)
     made: list[Verification] = []
@@ -450,7 +502,7 @@ def test_an_interruption_keeps_the_prediction_and_ends_the_rest(
 def test_where_all_are_asked_for_what_is_no_change_is_passed_over(
     assessed: Assessed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    climbing(monkeypatch, lambda *_: (knee_at(1000), [], []))
+    climbing(monkeypatch, lambda *_: Climbed(knee_at(1000), [], {}, []))
     monkeypatch.setattr(execution._One, "demand", lambda *_: FIT)
     monkeypatch.setattr(execution._One, "climb", lambda *_: knee_at(250))
     made: list[Verification] = []
@@ -462,11 +514,11 @@ def test_where_all_are_asked_for_what_is_no_change_is_passed_over(
 def test_a_change_that_fails_says_why_and_the_next_is_made(assessed: Assessed, monkeypatch: pytest.MonkeyPatch) -> None:
     attempts: list[int] = []
 
-    def climbed(*_: object) -> tuple[Knee, list[Step], list[str]]:
+    def climbed(*_: object) -> Climbed:
         attempts.append(1)
         if len(attempts) == 1:
             raise CouldNotRun("nothing listens")
-        return knee_at(250), [], []
+        return Climbed(knee_at(250), [], {}, [])
 
     climbing(monkeypatch, climbed)
     made: list[Verification] = []

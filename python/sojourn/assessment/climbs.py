@@ -80,6 +80,10 @@ class Climbs:
                     level += (step for step in climb if step.requests and rising_load.offered(step) == rate)
         return found
 
+    def measured(self) -> dict[float, list[ClimbStep]]:
+        """The same by offered requests/s."""
+        return {rising_load.offered(level[0]): level for level in self.levels()}
+
     def _whole(self) -> dict[str, list[ClimbStep]]:
         """All climbs; of interrupted ones the completed steps."""
         return {

@@ -19,7 +19,7 @@ from sojourn.assessment.climbs import Climbs
 from sojourn.assessment.knee import locate
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
 from sojourn.assessment.model import Mix, Station, quota
-from sojourn.assessment.prediction import predict
+from sojourn.assessment.prediction import at_measured_speeds, is_below, predict
 from sojourn.assessment.request import Request, as_study, settings
 from sojourn.assessment.resources import Helpers, Line, LogRates
 from sojourn.assessment.rising_load import think_scale_within_limits
@@ -349,9 +349,7 @@ class _Assessment:
 
     def _predict(self, trace: _native.Trace) -> None:
         assert self.mix is not None
-        levels = self.climbs.levels()
-        self.summary.steps = steps.over_levels(levels)
-        measured = {rising_load.offered(level[0]): level for level in levels}
+        self.summary.steps = steps.over_levels(self.climbs.levels())
         self.summary.knee = locate(self.climbs.repetitions(), self.request.target_p95_seconds)
         saturation = self.climbs.saturation(self.helpers)
         self.summary.saturation = saturation
@@ -360,7 +358,7 @@ class _Assessment:
             self.stages.begin("model")
             self.summary.model, self.summary.steps, self.station = predict(
                 self.mix,
-                Sessions(trace, self.think_scale, measured),
+                Sessions(trace, self.think_scale, self.climbs.measured()),
                 self.summary.demand_fit,
                 self.summary.steps,
                 self.summary.knee,
@@ -437,11 +435,17 @@ class _Assessment:
             server=self.request.server,
             launch=launch,
             cores=self.cores,
-            sessions=Sessions(trace, self.think_scale),
+            sessions=at_measured_speeds(
+                Sessions(trace, self.think_scale, self.climbs.measured()),
+                self.summary.steps,
+                self.mix.demands(self.summary.demand_fit),
+                has_quota=self.request.processors is not None,
+            ),
             mix=self.mix,
             demand_fit=self.summary.demand_fit,
             station=self.station,
             knee=self.summary.knee,
+            light=[step for step in self.summary.steps if is_below(step, self.summary.knee)],
             processor_fraction=processor_fraction(self.summary.steps, capacity(self.summary.knee, self.station)),
             helpers=system.helpers if system else None,
             helper_limit=_limit_of_helpers(self.summary.answer),

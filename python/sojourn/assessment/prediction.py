@@ -15,6 +15,7 @@ from sojourn.assessment.simulation import (
     with_speeds,
 )
 from sojourn.assessment.summary import DemandFit, Knee, Model, Prediction, PredictionError, Step
+from sojourn.calibration.estimate import FloatArray
 
 
 def predict(
@@ -33,11 +34,7 @@ def predict(
     overloaded = [step for step in steps if not step.held_out and not step.within_target]
     if not below:
         return None, list(unfitted), None
-    usual = {
-        step.offered_requests_per_second: step.own_cpu_for_model if quota is None else step.own_cpu_undisturbed
-        for step in steps
-    }
-    sessions = with_speeds(sessions, mix.demands(demand_fit), usual)
+    sessions = at_measured_speeds(sessions, steps, mix.demands(demand_fit), has_quota=quota is not None)
     closed = fit_station(mix, demand_fit, below, overloaded[0] if overloaded else None, seed, quota)
     if quota is None:
         station = fit_to_simulation(closed, sessions, below, seed)
@@ -51,6 +48,15 @@ def predict(
         predicted.append(_with_predictions(step, closed, station, sessions, seed + index, has_times=step in told))
         progress(index + 1, len(steps))
     return _model(station, predicted, knee), predicted, station
+
+
+def at_measured_speeds(sessions: Sessions, steps: Sequence[Step], demands: FloatArray, *, has_quota: bool) -> Sessions:
+    """The sessions with the speed that the server's core had in each repetition (`with_speeds`)."""
+    usual = {
+        step.offered_requests_per_second: step.own_cpu_undisturbed if has_quota else step.own_cpu_for_model
+        for step in steps
+    }
+    return with_speeds(sessions, demands, usual)
 
 
 def is_below(step: Step, knee: Knee) -> bool:

@@ -370,7 +370,7 @@ class Answer(Record):
     """The answer in words, most important first."""
 
 
-Verdict = Literal["within the aims", "missed", "disturbed", "not measured"]
+Verdict = Literal["within the aims", "missed", "not decided", "disturbed", "not measured"]
 """The verdict on a verified prediction; disturbed measurements give none."""
 
 
@@ -380,6 +380,15 @@ class VerifiedLoad(Record):
     offered_requests_per_second: float
     fraction_of_predicted_capacity: float
     predicted: Prediction
+    judged: Prediction | None = None
+    """What the error is of: the times that the same model gives for the very requests that were sent, at the speed that
+    the cores had meanwhile, or the prediction itself where more than the server is modelled. None if not measured.
+    """
+    utilisation: float | None = None
+    """The used part of the server's processor, or the load relative to the measured capacity, whichever is larger.
+
+    Errors are judged below 90 %.
+    """
     measured: Prediction | None
     """The measured figures; None if the load was not reached, or the generator was the limit."""
     error: PredictionError | None
@@ -403,7 +412,7 @@ class Verification(Record):
     is_within_interval: bool | None = None
     """Whether the measured capacity, with its interval, agrees with the predicted one; None if that has no width."""
     response_time_mean_error: float | None = None
-    """The largest error over the loads."""
+    """The largest error over the loads that are judged and precise enough to tell."""
     response_time_p95_error: float | None = None
     loads: list[VerifiedLoad] = Field(default_factory=list)
     disturbed_because: list[str] = Field(default_factory=list)
@@ -411,6 +420,8 @@ class Verification(Record):
     verdict: Verdict = "not measured"
     missed: list[str] = Field(default_factory=list)
     """The figures that missed their aims, with the amount."""
+    undecided: list[str] = Field(default_factory=list)
+    """The figures that were measured too imprecisely to tell whether they meet their aims."""
 
 
 class Summary(Record):

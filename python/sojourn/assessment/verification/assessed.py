@@ -50,10 +50,13 @@ class Assessed:
     """The server's start parameters."""
     cores: Cores
     sessions: Sessions
+    """With the repetitions of its steps."""
     mix: Mix
     demand_fit: DemandFit
     station: Station
     knee: Knee
+    light: Sequence[Step]
+    """The steps that the server kept up with, by ascending load."""
     processor_fraction: float
     """The CPU share of the server's processes at capacity; interrupts and others use the rest."""
     helpers: int | None

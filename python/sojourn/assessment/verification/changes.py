@@ -52,6 +52,11 @@ class Arrangement:
     launch: Launch
     link: tuple[str, ...] = ()
 
+    @property
+    def processors(self) -> float | None:
+        """The server's share of its processor; None without a limit."""
+        return self.launch.confinement.processors if self.launch.confinement else None
+
 
 class Baselines(Protocol):
     """Measures the starting point of a prediction, where the assessment lacks it."""
@@ -145,7 +150,9 @@ class Processor:
         return self._share(assessed, station, capacity, basis)
 
     def _share(self, assessed: Assessed, station: Station, capacity: Interval, basis: str) -> Expectation:
-        return predictions.processor_share(station, assessed.sessions, self.processors, capacity, assessed.seed, basis)
+        return predictions.processor_share(
+            station, assessed.sessions, assessed.light, self.processors, capacity, assessed.seed, basis
+        )
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,14 @@
 """Compares predictions with measurements, and errors with the aims of the model (`held_out`).
 
-Errors of disturbed measurements are reported but not judged, because they show neither success nor failure.
+Errors of disturbed measurements are reported but not judged, because they show neither success nor failure. The others
+are judged as those of held-out steps are: below 90 % utilisation, and where the measurement is precise enough to tell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sojourn.assessment.held_out import AIMS
+from sojourn.assessment.held_out import AIMS, UTILISATION_MAX, Distance
 from sojourn.assessment.summary import (
     Knee,
     Prediction,
@@ -24,26 +25,36 @@ SAME_LOAD = 1e-4
 """Loads with a smaller relative difference are equal: the generator receives six digits."""
 
 
-def compared(made: Verification, knee: Knee, steps: Sequence[Step], disturbances: Sequence[str]) -> Verification:
-    """Adds the measurements to a change's prediction."""
+def compared(
+    made: Verification, knee: Knee, steps: Sequence[Step], disturbances: Sequence[str], processors: float = 1.0
+) -> Verification:
+    """Adds the measurements to a change's prediction; `processors` is the changed server's share of its processor."""
     predicted = made.predicted_capacity_requests_per_second
     assert predicted is not None, "a change is measured after it was predicted"
     error = None if knee.is_lower_bound else relative(predicted.estimate, knee.requests_per_second)
-    loads = [_beside(load, steps) for load in made.loads]
-    errors = [load.error for load in loads if load.error is not None]
+    loads = [_beside(load, steps, knee, processors) for load in made.loads]
     beside = made.model_copy(
         update={
             "measured_knee": knee,
             "capacity_error": error,
             "is_within_interval": _meets(predicted, knee),
-            "response_time_mean_error": _largest(error.response_time_mean for error in errors),
-            "response_time_p95_error": _largest(error.response_time_p95 for error in errors),
             "loads": loads,
             "disturbed_because": [*made.disturbed_because, *disturbances],
         }
     )
-    missed = list(_missed(beside))
-    return beside.model_copy(update={"missed": missed, "verdict": _verdict(beside, missed)})
+    found = list(_distances(beside))
+    _, of_means, of_p95s = (
+        max((each.error for _, each in found if each.aim is aim and each.tells), key=abs, default=None) for aim in AIMS
+    )
+    return beside.model_copy(
+        update={
+            "response_time_mean_error": of_means,
+            "response_time_p95_error": of_p95s,
+            "missed": [f"{name}: {each.short}" for name, each in found if each.missed_by is not None],
+            "undecided": [f"{name}: {each.short}" for name, each in found if not each.tells],
+            "verdict": _verdict(beside, [each for _, each in found]),
+        }
+    )
 
 
 def relative(predicted: float | None, measured: float | None) -> float | None:
@@ -53,10 +64,6 @@ def relative(predicted: float | None, measured: float | None) -> float | None:
     return predicted / measured - 1.0
 
 
-def _largest(errors: Iterable[float | None]) -> float | None:
-    return max((error for error in errors if error is not None), key=abs, default=None)
-
-
 def _meets(predicted: Interval, knee: Knee) -> bool | None:
     if predicted.low == predicted.high:
         # A single repetition has no interval.
@@ -64,8 +71,13 @@ def _meets(predicted: Interval, knee: Knee) -> bool | None:
     return predicted.low <= (float("inf") if knee.is_lower_bound else knee.high) and knee.low <= predicted.high
 
 
-def _beside(load: VerifiedLoad, steps: Sequence[Step]) -> VerifiedLoad:
-    step = next((each for each in steps if _is_same(load, each) and not each.generator_limited), None)
+def at_load(load: VerifiedLoad, steps: Sequence[Step]) -> Step | None:
+    """The step of this load; None if it was not reached, or the generator was the limit."""
+    return next((each for each in steps if _is_same(load, each) and not each.generator_limited), None)
+
+
+def _beside(load: VerifiedLoad, steps: Sequence[Step], knee: Knee, processors: float) -> VerifiedLoad:
+    step = at_load(load, steps)
     if step is None:
         return load
     measured = Prediction(
@@ -73,16 +85,26 @@ def _beside(load: VerifiedLoad, steps: Sequence[Step]) -> VerifiedLoad:
         response_time_mean_seconds=step.mean_for_model,
         response_time_p95_seconds=step.p95_for_model,
     )
-    said = load.predicted
-    throughput = relative(said.requests_per_second, measured.requests_per_second)
+    throughput = relative(load.predicted.requests_per_second, measured.requests_per_second)
     if throughput is None:
         return load
+    said = load.judged or load.predicted
     error = PredictionError(
         requests_per_second=throughput,
         response_time_mean=relative(said.response_time_mean_seconds, measured.response_time_mean_seconds),
         response_time_p95=relative(said.response_time_p95_seconds, measured.response_time_p95_seconds),
     )
-    return load.model_copy(update={"measured": measured, "error": error})
+    said = said.model_copy(
+        update={
+            "response_time_mean_known_to": step.mean_known_to(said),
+            "response_time_p95_known_to": step.p95_known_to(said),
+        }
+    )
+    used = step.server_cpu_fraction.median / processors if step.server_cpu_fraction else 0.0
+    filled = 0.0 if knee.is_lower_bound else load.offered_requests_per_second / knee.requests_per_second
+    return load.model_copy(
+        update={"judged": said, "utilisation": max(used, filled), "measured": measured, "error": error}
+    )
 
 
 def _is_same(load: VerifiedLoad, step: Step) -> bool:
@@ -90,26 +112,33 @@ def _is_same(load: VerifiedLoad, step: Step) -> bool:
     return abs(step.offered_requests_per_second - offered) <= SAME_LOAD * offered
 
 
-def _missed(made: Verification) -> Iterable[str]:
-    if made.capacity_error is not None and abs(made.capacity_error) > AIMS[0].fraction:
-        yield _said("capacity", made.capacity_error, AIMS[0].fraction)
+def _distances(made: Verification) -> Iterable[tuple[str, Distance]]:
+    """Each judged error with its figure's name, and what it is known to."""
+    knee = made.measured_knee
+    if made.capacity_error is not None and knee is not None and knee.requests_per_second > 0:
+        # The aim is for the middle one of the repetitions. Their range excuses an error, but a small error needs no excuse.
+        is_met = abs(made.capacity_error) <= AIMS[0].fraction
+        known_to = 0.0 if is_met else (knee.high - knee.low) / 2 / knee.requests_per_second
+        yield "capacity", Distance(AIMS[0], made.capacity_error, 1.0, knee.requests_per_second, known_to)
     for load in made.loads:
-        if load.error is None:
+        if load.error is None or load.judged is None or (load.utilisation or 0.0) >= UTILISATION_MAX:
             continue
-        for aim in AIMS:
+        known = (None, load.judged.response_time_mean_known_to, load.judged.response_time_p95_known_to)
+        for aim, half_width in zip(AIMS, known, strict=True):
             error = aim.of(load.error)
-            if error is not None and abs(error) > aim.fraction:
-                at = f"at {format.percent(load.fraction_of_predicted_capacity)} of the predicted capacity"
-                yield _said(f"{aim.name} {at}", error, aim.fraction)
+            if error is not None:
+                yield (
+                    f"{aim.name} at {format.percent(load.fraction_of_predicted_capacity)} of the predicted capacity",
+                    Distance(aim, error, load.utilisation or 0.0, load.offered_requests_per_second, half_width or 0.0),
+                )
 
 
-def _said(name: str, error: float, aim: float) -> str:
-    return f"{name}: {format.error(error)}, {100 * (abs(error) - aim):.1f} points beyond the aim of {aim:.0%}"
-
-
-def _verdict(made: Verification, missed: Sequence[str]) -> Verdict:
+def _verdict(made: Verification, distances: Iterable[Distance]) -> Verdict:
     if made.capacity_error is None and all(load.error is None for load in made.loads):
         return "not measured"
     if made.disturbed_because:
         return "disturbed"
-    return "missed" if missed else "within the aims"
+    told = [each for each in distances if each.tells]
+    if not told:
+        return "not decided"
+    return "missed" if any(each.missed_by is not None for each in told) else "within the aims"

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from sojourn.assessment import demand, rising_load, steps
 from sojourn.assessment.climbs import Climbs
 from sojourn.assessment.knee import locate
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
-from sojourn.assessment.summary import DemandFit, DemandPoint, Knee, Step, Verification, VerifiedLoad
+from sojourn.assessment.prediction import at_measured_speeds
+from sojourn.assessment.simulation import simulate_measured
+from sojourn.assessment.steps import ClimbStep
+from sojourn.assessment.summary import DemandFit, DemandPoint, Knee, Prediction, Step, Verification, VerifiedLoad
 from sojourn.assessment.verification.assessed import Assessed
 from sojourn.assessment.verification.changes import CHANGES, Arrangement, Change
-from sojourn.assessment.verification.comparison import compared
+from sojourn.assessment.verification.comparison import at_load, compared
 from sojourn.assessment.verification.predictions import Expectation
 from sojourn.engine.progress import ProgressLine, RequestsAdvance
 from sojourn.failure import CouldNotRun
@@ -94,6 +97,16 @@ def unpredicted(names: Sequence[str]) -> list[Verification]:
     return [Verification(change=name, says=CHANGES[name].says, unmade_because=NO_MODEL) for name in names]
 
 
+class Climbed(NamedTuple):
+    """What a climb of a changed system showed."""
+
+    knee: Knee
+    steps: list[Step]
+    measured: Mapping[float, Sequence[ClimbStep]]
+    """The repetitions of each step, by offered requests/s."""
+    disturbances: list[str]
+
+
 @dataclass
 class _One:
     """One change in progress."""
@@ -103,6 +116,7 @@ class _One:
     change: Change
     stages: Stages
     predicted_change: Verification | None = None
+    expectation: Expectation | None = None
     disturbances: list[str] = field(default_factory=list)
     """Disturbances of the measurements behind the prediction."""
 
@@ -117,7 +131,7 @@ class _One:
     def predicted(self, made: Verification) -> Verification:
         """Writes the prediction to the folder before the changed system is started."""
         self.disturbances += (f"in the assessment: {each}" for each in self.assessed.disturbances)
-        expectation = self.change.expectation(self.assessed, self)
+        self.expectation = expectation = self.change.expectation(self.assessed, self)
         made = made.model_copy(
             update={
                 "basis": expectation.basis,
@@ -135,17 +149,35 @@ class _One:
         """Makes the change and adds the measurements to the prediction."""
         predicted = made.predicted_capacity_requests_per_second
         assert predicted is not None
-        knee, found, disturbances = self._climbed(
-            self.change.arrangement(self.assessed), RunFolder(self.folder), predicted.estimate
+        arrangement = self.change.arrangement(self.assessed)
+        climbed = self._climbed(arrangement, RunFolder(self.folder), predicted.estimate)
+        made = made.model_copy(update={"loads": self._on_cores_as_they_were(made.loads, climbed)})
+        return compared(made, climbed.knee, climbed.steps, climbed.disturbances, arrangement.processors or 1.0)
+
+    def _on_cores_as_they_were(self, loads: Sequence[VerifiedLoad], climbed: Climbed) -> list[VerifiedLoad]:
+        station = self.expectation.station if self.expectation else None
+        if station is None:
+            return [*loads]
+        assessed = self.assessed
+        sessions = at_measured_speeds(
+            replace(assessed.sessions, measured=climbed.measured),
+            climbed.steps,
+            station.demands,
+            has_quota=station.quota is not None,
         )
-        return compared(made, knee, found, disturbances)
+
+        def beside(load: VerifiedLoad) -> Prediction | None:
+            step = at_load(load, climbed.steps)
+            return None if step is None else simulate_measured(station, sessions, step, assessed.seed)
+
+        return [load.model_copy(update={"judged": beside(load)}) for load in loads]
 
     def climb(self, arrangement: Arrangement, name: str, capacity: float) -> Knee:
         """See `changes.Baselines`."""
         folder = RunFolder.create(self.folder / f"baseline-{name}")
-        knee, _, disturbances = self._climbed(arrangement, folder, capacity)
-        self.disturbances += (f"in the baseline: {each}" for each in disturbances)
-        return knee
+        climbed = self._climbed(arrangement, folder, capacity)
+        self.disturbances += (f"in the baseline: {each}" for each in climbed.disturbances)
+        return climbed.knee
 
     def demand(self, arrangement: Arrangement, name: str) -> DemandFit:
         """See `changes.Baselines`."""
@@ -182,13 +214,9 @@ class _One:
             progress=self._show,
         )
 
-    def _climbed(
-        self, arrangement: Arrangement, folder: RunFolder, capacity: float
-    ) -> tuple[Knee, list[Step], list[str]]:
+    def _climbed(self, arrangement: Arrangement, folder: RunFolder, capacity: float) -> Climbed:
         assessed = self.assessed
-        confinement = arrangement.launch.confinement
-        processors = confinement.processors if confinement else None
-        climbs = Climbs(folder, _effort(assessed, capacity), processors)
+        climbs = Climbs(folder, _effort(assessed, capacity), arrangement.processors)
         report = folder.path / "link.json"
         with arrangement.server.start(self._launch(arrangement)) as server:
             link = (*arrangement.link, "--report", str(report)) if arrangement.link else ()
@@ -205,12 +233,13 @@ class _One:
                 "the load generator was the limit at every load", "verify on a machine with less other work"
             )
         found = steps.over_levels(climbs.levels())
-        if link or confinement is not None:
-            # A link's work and a quota's pauses are part of the change, so no window is left out.
+        if link:
+            # A link's work on the server's core is part of the change, so no window is left out. A quota's pauses are
+            # no loss to others.
             found = [each.model_copy(update={"undisturbed": None}) for each in found]
         # A link's own work on the server's core is not a disturbance.
         disturbances = _late(report) if link else steps.warnings(climbs.rows)
-        return knee, found, disturbances
+        return Climbed(knee, found, climbs.measured(), disturbances)
 
     def _show(self, progress: ProgressLine) -> None:
         self.stages.line(progress)

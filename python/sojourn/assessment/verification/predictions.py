@@ -3,6 +3,7 @@
 - A processor with a quota is as fast as the whole one until the quota of a period (50 ms) is used up, and then stands
   still until the period ends (`machine.confinement`): demands stay, the capacity is the quota's share. Doubled demands
   would be wrong at every load: twice the response time at light loads, and none of the waiting for the next period.
+  What an idle server spends more on a request is the wake-up of one that finds it asleep.
 - A slower line is full by what crosses it: bodies, response heads, and the headers of the packets (`packet_line`). The
   server adds its mean response time.
 - Another server has its own service demands, measured on documents of fixed sizes, and what the log's mix costs beyond
@@ -18,8 +19,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sojourn.assessment.model import Mix, Station, fit_station, quota
-from sojourn.assessment.simulation import Sessions, simulate
+from sojourn.assessment.cpu_demand import BUSY
+from sojourn.assessment.model import Delays, Mix, Station, fit_station, quota, with_times
+from sojourn.assessment.simulation import Sessions, simulate, with_simulated_delays
 from sojourn.assessment.summary import DemandFit, Prediction, Step
 from sojourn.assessment.verification.assessed import Assessed
 from sojourn.assessment.verification.packet_line import transfer_times
@@ -48,6 +50,8 @@ class Expectation:
     """Predicts one load, in requests/s."""
     basis: str
     """The basis of the prediction in a sentence."""
+    station: Station | None = None
+    """The changed server, if it alone determines the response times."""
 
 
 def scaled(capacity: float, factors: tuple[float, float]) -> Interval:
@@ -56,20 +60,48 @@ def scaled(capacity: float, factors: tuple[float, float]) -> Interval:
 
 
 def processor_share(
-    station: Station, sessions: Sessions, processors: float, capacity: Interval, seed: int, basis: str
+    station: Station,
+    sessions: Sessions,
+    light: Sequence[Step],
+    processors: float,
+    capacity: Interval,
+    seed: int,
+    basis: str,
 ) -> Expectation:
-    """Predicts the server with a share of its processor."""
-    # When throttled, it always has work on resuming.
-    limited = replace(
-        station, capacity=processors * station.capacity, quota=quota(processors), over_busy=Station.over_busy
-    )
+    """Predicts the server with a share of its processor.
+
+    Args:
+        station: the whole processor's.
+        sessions: with the repetitions of the whole processor's steps.
+        light: steps that the whole processor kept up with, by ascending load.
+        processors: the share.
+        capacity: the predicted capacity in requests/s.
+        seed: of the simulations.
+        basis: what the prediction rests on.
+    """
+    kept = [step for step in light if step.offered_requests_per_second < capacity.estimate] or light[:1]
+    woken = with_simulated_delays(by_wakeup(station), sessions, with_times(kept), seed)
+    limited = replace(woken, capacity=processors * station.capacity, quota=quota(processors))
 
     def at(rate: float) -> Prediction:
         if rate >= min(capacity.estimate, limited.busy_capacity):
             return _saturated(capacity.estimate)
         return simulate(limited, sessions, rate, seed)
 
-    return Expectation(capacity, at, basis)
+    return Expectation(capacity, at, basis, limited)
+
+
+def by_wakeup(station: Station) -> Station:
+    """The station whose requests cost more where they wake the server, not all of them at a light load.
+
+    A throttled server finds work on resuming, so it saves its wake-ups at loads at which a whole processor does not.
+    The rest of the measured times is to be added again (`with_simulated_delays`).
+    """
+    idle = np.array([1.0 - rate * station.demand_at(rate) for rate in station.over_busy.rates])
+    beyond = float(station.demands.mean()) * (np.array(station.over_busy.values) - 1.0)
+    wakeup = float(idle @ beyond / (idle @ idle)) if idle.any() else 0.0
+    bare = replace(station, over_busy=BUSY, mean_delays=Delays(), p95_delays=Delays())
+    return replace(bare, wakeup_seconds=max(station.wakeup_seconds, wakeup))
 
 
 def same_processor(station: Station, sessions: Sessions, capacity: Interval, seed: int, basis: str) -> Expectation:
@@ -78,7 +110,7 @@ def same_processor(station: Station, sessions: Sessions, capacity: Interval, see
     def at(rate: float) -> Prediction:
         return _saturated(capacity.estimate) if rate >= capacity.estimate else simulate(station, sessions, rate, seed)
 
-    return Expectation(capacity, at, basis)
+    return Expectation(capacity, at, basis, station)
 
 
 def slower_line(station: Station, mix: Mix, bits_per_second: float, seed: int, basis: str) -> Expectation:
