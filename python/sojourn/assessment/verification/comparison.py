@@ -116,7 +116,7 @@ def _distances(made: Verification) -> Iterable[tuple[str, Distance]]:
     """Each judged error with its figure's name, and what it is known to."""
     knee = made.measured_knee
     if made.capacity_error is not None and knee is not None and knee.requests_per_second > 0:
-        # The aim is for the middle one of the repetitions. Their range excuses an error, but a small error needs no excuse.
+        # The aim is for the median of the repetitions. Their range may excuse an error; a small one needs no excuse.
         is_met = abs(made.capacity_error) <= AIMS[0].fraction
         known_to = 0.0 if is_met else (knee.high - knee.low) / 2 / knee.requests_per_second
         yield "capacity", Distance(AIMS[0], made.capacity_error, 1.0, knee.requests_per_second, known_to)
