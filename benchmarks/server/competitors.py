@@ -103,7 +103,7 @@ def null_responder(variant: str) -> Competitor:
     takes_plain: dict[str, Callable[[Condition], bool]] = {
         "epoll": lambda condition: not condition.access_log,
         "sendfile": lambda condition: condition.is_arena or condition.size_bytes >= NULL_LARGE_BYTES,
-        "ring": lambda condition: condition.connection == "close",
+        "ring": lambda condition: not condition.access_log and not condition.is_arena,
     }
 
     def takes(condition: Condition) -> bool:

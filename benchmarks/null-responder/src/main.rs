@@ -66,7 +66,7 @@ enum Variant {
     Gateway,
     /// epoll; a script is started for each request, and what it writes is the response
     Spawn,
-    /// io_uring: multishot accept; receive, send and close are one chain, so each connection is closed
+    /// io_uring: multishot accept; receive and send, and close where connections are closed, are one chain
     Ring,
 }
 
@@ -124,8 +124,7 @@ fn run(options: &Options) -> anyhow::Result<()> {
             epoll::serve_one(&listener, keep, |to, sent| script::answer(&script, to, sent))?;
         }
         Variant::Sendfile => epoll::serve_one(&listener, keep, |to, sent| response.send_file(to, sent))?,
-        Variant::Ring if keep == Connection::Close => ring::serve(&listener, &response)?,
-        Variant::Ring => anyhow::bail!("the ring closes connections\nhint: add --connection close"),
+        Variant::Ring => ring::serve(&listener, keep, &response)?,
     }
     Ok(())
 }

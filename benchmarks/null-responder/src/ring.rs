@@ -1,5 +1,5 @@
-//! One io_uring for connections of one request: accepting is one operation for all, and each connection is one chain
-//! of receive, send and close, which the kernel runs without coming back in between.
+//! One io_uring: accepting is one operation for all connections. A connection that closes is one chain of receive, send and
+//! close, which the kernel runs without coming back in between; one that stays is a chain of receive and send per request.
 //!
 //! Connections are direct descriptors, so that no file table is touched; all receive into one buffer, since nobody reads
 //! it.
@@ -13,7 +13,7 @@ use io_uring::{
 };
 use rustix::io::Errno;
 
-use crate::response::Response;
+use crate::{Connection, response::Response};
 
 /// The most connections at once.
 const CONNECTIONS_MAX: u32 = 16_384;
@@ -23,9 +23,11 @@ const REQUEST_BYTES_MAX: usize = 4096;
 
 const ACCEPTED: u64 = 0;
 const PART_OF_CHAIN: u64 = 1;
+/// A response of the connection in the slot that is added to this has been sent, or its chain has failed.
+const ANSWERED: u64 = 2;
 
 /// Serves until the process is killed.
-pub fn serve(listener: &TcpListener, response: &Response) -> anyhow::Result<()> {
+pub fn serve(listener: &TcpListener, keep: Connection, response: &Response) -> anyhow::Result<()> {
     let mut ring: IoUring = IoUring::builder()
         .setup_single_issuer()
         .setup_defer_taskrun()
@@ -41,24 +43,37 @@ pub fn serve(listener: &TcpListener, response: &Response) -> anyhow::Result<()> 
     // io_uring waits on its own; a non-blocking descriptor would tell it not to.
     listener.set_nonblocking(false)?;
     submit(&mut ring, &[accept(listener)])?;
-    let mut accepted: Vec<u32> = Vec::new();
+    let mut answered: Vec<u32> = Vec::new();
+    let mut failed: Vec<u32> = Vec::new();
     let mut accept_again = false;
     loop {
         ring.submit_and_wait(1)?;
         for entry in ring.completion() {
-            // A chain says nothing when it goes well; a client that went away is no concern of ours.
-            if entry.user_data() != ACCEPTED {
-                continue;
+            match (entry.user_data(), entry.result()) {
+                // A chain that closes says nothing when it goes well; a client that went away is no concern of ours.
+                (PART_OF_CHAIN, _) => {}
+                (ACCEPTED, result) => {
+                    match result {
+                        slot @ 0.. => answered.push(slot as u32),
+                        error if passes(Errno::from_raw_os_error(-error)) => {}
+                        error => bail!("cannot accept: {}", std::io::Error::from_raw_os_error(-error)),
+                    }
+                    accept_again |= !cqueue::more(entry.flags());
+                }
+                (slot, sent) if sent as usize == response.bytes().len() => {
+                    answered.push((slot - ANSWERED) as u32);
+                }
+                (slot, _) => failed.push((slot - ANSWERED) as u32),
             }
-            match entry.result() {
-                slot @ 0.. => accepted.push(slot as u32),
-                error if passes(Errno::from_raw_os_error(-error)) => {}
-                error => bail!("cannot accept: {}", std::io::Error::from_raw_os_error(-error)),
-            }
-            accept_again |= !cqueue::more(entry.flags());
         }
-        for slot in accepted.drain(..) {
-            submit(&mut ring, &chain(slot, request, response))?;
+        for slot in answered.drain(..) {
+            match keep {
+                Connection::Close => submit(&mut ring, &closing_chain(slot, request, response))?,
+                Connection::KeepAlive => submit(&mut ring, &chain(slot, request, response))?,
+            }
+        }
+        for slot in failed.drain(..) {
+            submit(&mut ring, &[close(slot)])?;
         }
         if std::mem::take(&mut accept_again) {
             submit(&mut ring, &[accept(listener)])?;
@@ -76,20 +91,36 @@ fn accept(listener: &TcpListener) -> squeue::Entry {
     opcode::AcceptMulti::new(listener).allocate_file_index(true).build().user_data(ACCEPTED)
 }
 
-/// The life of a connection. Hard links: it is closed even when receiving or sending failed.
-fn chain(slot: u32, request: &mut [u8], response: &Response) -> [squeue::Entry; 3] {
+/// The life of a connection that closes. Hard links: it is closed even when receiving or sending failed.
+fn closing_chain(slot: u32, request: &mut [u8], response: &Response) -> [squeue::Entry; 3] {
     let quiet_link = squeue::Flags::IO_HARDLINK | squeue::Flags::SKIP_SUCCESS;
+    let [receive, send] = receive_and_send(slot, request, response).map(|entry| entry.flags(quiet_link));
+    [receive, send, close(slot)]
+}
+
+/// A request and its response, whose end is told. A client that has gone away makes one of the next two fail.
+fn chain(slot: u32, request: &mut [u8], response: &Response) -> [squeue::Entry; 2] {
+    let [receive, send] = receive_and_send(slot, request, response);
+    [
+        receive.flags(squeue::Flags::IO_LINK | squeue::Flags::SKIP_SUCCESS),
+        send.user_data(ANSWERED + u64::from(slot)),
+    ]
+}
+
+fn receive_and_send(slot: u32, request: &mut [u8], response: &Response) -> [squeue::Entry; 2] {
     let bytes = response.bytes();
     [
-        opcode::Recv::new(Fixed(slot), request.as_mut_ptr(), request.len() as u32).build().flags(quiet_link),
-        // MSG_WAITALL: all of it, before the connection is closed.
+        opcode::Recv::new(Fixed(slot), request.as_mut_ptr(), request.len() as u32).build(),
+        // MSG_WAITALL: all of it before the chain goes on.
         opcode::Send::new(Fixed(slot), bytes.as_ptr(), bytes.len() as u32)
             .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
-            .build()
-            .flags(quiet_link),
-        opcode::Close::new(Fixed(slot)).build().flags(squeue::Flags::SKIP_SUCCESS),
+            .build(),
     ]
     .map(|entry| entry.user_data(PART_OF_CHAIN))
+}
+
+fn close(slot: u32) -> squeue::Entry {
+    opcode::Close::new(Fixed(slot)).build().flags(squeue::Flags::SKIP_SUCCESS).user_data(PART_OF_CHAIN)
 }
 
 /// Queues operations, all or none at a time: a chain that a full queue cut in two would be two chains.

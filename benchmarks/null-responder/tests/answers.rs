@@ -135,6 +135,7 @@ fn a_folder_answers_by_path_with_the_compressed_sibling() {
 
 #[test]
 fn ring() {
+    check("ring", "keep-alive");
     check("ring", "close");
 }
 
