@@ -26,6 +26,8 @@ pub struct Response {
     bytes: Vec<u8>,
     head_length: usize,
     file: File,
+    /// MSG_MORE where the connection is closed behind it: the last bytes leave in a segment with its end.
+    flags: SendFlags,
 }
 
 impl Response {
@@ -33,9 +35,9 @@ impl Response {
     pub fn of(path: &Path, connection: Connection, fields: &str) -> io::Result<Response> {
         let file = File::open(path)?;
         let body = std::fs::read(path)?;
-        let connection = match connection {
-            Connection::KeepAlive => "keep-alive",
-            Connection::Close => "close",
+        let (connection, flags) = match connection {
+            Connection::KeepAlive => ("keep-alive", SendFlags::NOSIGNAL),
+            Connection::Close => ("close", SendFlags::NOSIGNAL | SendFlags::MORE),
         };
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
         let date = HttpDate::from_seconds(now as i64).text();
@@ -49,7 +51,7 @@ impl Response {
             body.len()
         );
         let head_length = head.len();
-        Ok(Response { bytes: [head.into_bytes(), body].concat(), head_length, file })
+        Ok(Response { bytes: [head.into_bytes(), body].concat(), head_length, file, flags })
     }
 
     pub fn body_length(&self) -> usize {
@@ -80,7 +82,7 @@ impl Response {
 
     /// Writes what follows the first `sent` bytes, in one call; answers whether that was all of it.
     pub fn write(&self, to: BorrowedFd<'_>, sent: &mut usize) -> rustix::io::Result<bool> {
-        *sent += send(to, &self.bytes[*sent..], SendFlags::NOSIGNAL)?;
+        *sent += send(to, &self.bytes[*sent..], self.flags)?;
         Ok(*sent == self.bytes.len())
     }
 
