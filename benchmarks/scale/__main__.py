@@ -24,7 +24,7 @@ import typer
 from rich.console import Console
 
 from benchmarks import command_line, machine, run
-from benchmarks.command_line import Only, Output, Seed
+from benchmarks.command_line import Output, Seed
 from benchmarks.paced_server import paced_server
 from benchmarks.selection import chosen
 from sojourn import _native, queueing
@@ -91,7 +91,9 @@ def _bench(
         float, typer.Option(min=0, help="After this time no round begins, but there is at least one.")
     ] = 4,
     quick: Annotated[bool, typer.Option(help="Only try it: small tasks, figures that mean nothing.")] = False,
-    only: Only = None,
+    only: Annotated[
+        str | None, typer.Option(help="Pairs to measure: names as in the rows, comma-separated; * is a wildcard.")
+    ] = None,
     seed: Seed = 1,
     output: Output = machine.ROOT / "runs" / NAME,
 ) -> None:
