@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.assessment.pipeline import crowded
 from sojourn.cluster.target import LocalProcesses, Managed, Scheduler, SshHosts, parse
 from sojourn.cluster.tasks import InProcess, in_order
 from sojourn.failure import CouldNotRun
@@ -108,3 +109,12 @@ def test_in_this_process_tasks_run_in_order_and_no_more_than_are_asked_for() -> 
     assert in_order(InProcess().each(int, [("2",), ("1",)])) == [2, 1]
     with pytest.raises(ValueError, match="'x'"):
         in_order(InProcess().each(int, [("1",), ("x",)]))
+
+
+def test_workers_without_a_core_of_their_own_are_told_before_an_assessment() -> None:
+    assert crowded(LocalProcesses(3), 4) is None
+    assert crowded(LocalProcesses(1), 1) is None, "without two cores nothing is kept apart, which is told itself"
+    assert crowded(SshHosts(("load1", "load2")), 2) is None
+    said = crowded(LocalProcesses(2), 2)
+    assert said is not None
+    assert said.startswith("2 workers generate load on this machine of 2 cores, one of which is the server's")

@@ -6,6 +6,7 @@ Each stage adds its part to the summary; if the pipeline ends early, the parts s
 from __future__ import annotations
 
 import datetime
+import os
 import tempfile
 import time
 from contextlib import ExitStack, suppress
@@ -36,6 +37,7 @@ from sojourn.assessment.summary import (
 from sojourn.assessment.system_file import COMMENT, describe
 from sojourn.assessment.verification.assessed import Assessed, capacity, processor_fraction
 from sojourn.assessment.verification.execution import NO_MODEL, unpredicted, verify
+from sojourn.cluster.target import LocalProcesses, Target
 from sojourn.engine.progress import ProgressLine, RequestsAdvance
 from sojourn.failure import CouldNotRun
 from sojourn.loading.fleet import LOOPBACK, Fleet
@@ -57,6 +59,7 @@ COVERAGE_MIN = 0.8
 """The least covered share of a log's requests; below it, the answer about a static copy says little about the site."""
 OTHER_STAGES_SECONDS = 20.0
 """About how long preflight, import, the site and the model take together; only what is said before depends on it."""
+NO_FITTED_STEP = "the server kept up at no load at which the generator was not the limit"
 RESPONSE_HEAD_BYTES = 250
 """The approximate size of a response head on the network."""
 
@@ -113,6 +116,7 @@ class _Assessment:
         self.coverage: Coverage | None = None
         self.found = ""
         """What the rising load has found so far, in words."""
+        self.no_model_because = NO_FITTED_STEP
         self.think_scale = 1.0 if request.think_scale is None else request.think_scale
         self.summary = Summary(
             sojourn_version=__version__,
@@ -142,6 +146,7 @@ class _Assessment:
         self.folder.write_text("study.toml", as_study(self.request.log, self.summary.settings))
         with interrupts.preparing():
             self._check_machine()
+            self._check_workers()
             self._say_how_long()
             trace = self._import()
         with ExitStack() as cleanup:
@@ -182,6 +187,12 @@ class _Assessment:
                 f"the machine is not quiet: {' '.join(found.sentences)}",
                 "end the other work, or leave --require-quiet out",
             )
+
+    def _check_workers(self) -> None:
+        said = None if self.fleet is None else crowded(self.fleet.cluster.target, len(os.sched_getaffinity(0)))
+        if said is not None:
+            self.summary.warnings.append(said)
+            self.stages.say(said)
 
     def _import(self) -> _native.Trace:
         self.stages.begin("import")
@@ -367,7 +378,9 @@ class _Assessment:
                 quota(self.request.processors) if self.request.processors else None,
             )
             withheld = self._judge_model()
-            self.stages.done("predicted beside measured" if self.station else "no credible model")
+            self.stages.done(
+                "predicted beside measured" if self.station else f"no credible model: {self.no_model_because}"
+            )
         self._answer(saturation, withheld)
 
     def _judge_model(self) -> list[Withheld]:
@@ -377,6 +390,7 @@ class _Assessment:
         refused = plausibility.model(self.summary.model, self.summary.steps)
         if refused is None:
             return []
+        self.no_model_because = refused.reason
         self.summary.model = self.station = None
         self.summary.steps = [steps.without_predictions(step) for step in self.summary.steps]
         return [refused]
@@ -424,7 +438,7 @@ class _Assessment:
             return
         if self.station is None or self.mix is None:
             self.summary.verification = unpredicted(self.request.verify)
-            self.summary.warnings.append(f"Nothing was verified: {NO_MODEL}.")
+            self.summary.warnings.append(f"Nothing was verified: {NO_MODEL} ({self.no_model_because}).")
             return
         assert self.summary.demand_fit is not None
         assert self.summary.knee is not None
@@ -496,6 +510,18 @@ class _Assessment:
             self.summary.warnings.append(f"Not steady within the step: {rates} requests/s.")
         if self.summary.knee is not None and self.summary.knee.reason == "generator":
             self.summary.warnings.append("The load generator was the limit: the server's knee lies higher.")
+
+
+def crowded(target: Target, own: int) -> str | None:
+    """Warns of workers on this machine of `own` cores that have to share those beside the server's."""
+    if not isinstance(target, LocalProcesses) or own == 1 or target.processes < own:
+        return None
+    return (
+        f"{target.processes} workers generate load on this machine of {own} cores, one of which is the server's: they "
+        "wait for each other, which is part of the response times, and generate no more than this machine without "
+        "--cluster. A model may then not fit, without which nothing can be verified. Leave --cluster out, or name "
+        "workers on other machines."
+    )
 
 
 def static_share(found: Coverage) -> str:
