@@ -138,6 +138,11 @@ impl Buffer {
         self.bytes.capacity() - self.bytes.len()
     }
 
+    /// True if its memory is, or will be, that for a response head and a short body.
+    pub fn is_for_short_response(&self) -> bool {
+        self.wanted_bytes == RESPONSE_BUFFER_BYTES
+    }
+
     /// The vector to receive into, with spare capacity; only append to it.
     pub fn space(&mut self) -> &mut Vec<u8> {
         if self.room() < ROOM_BYTES_MIN {

@@ -30,6 +30,9 @@ impl Ring<'_> {
         let client = self.state.clients.at(token);
         let interruption = client.progress.interruption.take();
         let doing = std::mem::replace(&mut client.progress.operation, Operation::Nothing);
+        if let Operation::Receiving(buffer) = &doing {
+            self.take_back(buffer);
+        }
         if let Some(Interruption::Closed(reason)) = interruption {
             return self.abandon(doing, completion, reason);
         }

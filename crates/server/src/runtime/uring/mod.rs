@@ -78,6 +78,8 @@ struct Ring<'a> {
     state: LoopState<'a, Pending>,
     queue: Queue,
     buffers: Buffers,
+    /// Receives in progress into memory of connections.
+    lent: usize,
     scratch: Scratch,
     disk: HelperDisk,
     listeners: Vec<RingListener>,
@@ -97,6 +99,7 @@ impl<'a> Ring<'a> {
             state,
             queue,
             buffers,
+            lent: 0,
             scratch: Scratch::new(),
             disk,
             listeners: listeners

@@ -199,7 +199,9 @@ impl Queue {
         let before = into.len();
         into.extend(self.ring.completion().map(|entry| Completion::of(&entry)));
         for completion in &into[before..] {
-            if let Purpose::Send | Purpose::CloseAfterSend | Purpose::Read = completion.purpose {
+            if let Purpose::Receive | Purpose::Send | Purpose::CloseAfterSend | Purpose::Read =
+                completion.purpose
+            {
                 self.memory.check(completion.purpose, completion.token);
             }
         }

@@ -1,5 +1,6 @@
 //! Receives into whichever provided buffer the kernel chooses when data has arrived, and what does not fit into it with a
-//! call of its own.
+//! call of its own. An upstream's response, which is likely to be longer, is received into memory that waits for it, as long
+//! as few do. Not a long one: to keep 64 KiB for each that waits gained nothing.
 //!
 //! One operation receives once. Multishot receives were no faster when measured, and would continue while a client's
 //! responses wait to be sent, so a client that sends requests without reading could not be held back.
@@ -15,17 +16,29 @@ use super::buffers::{BYTES_EACH, GROUP};
 use super::client::Operation;
 use super::queue::{Completion, Purpose};
 use crate::connection::{Buffer, Event, Reason};
+use crate::memory;
 use crate::runtime::event_loop::EventLoop;
 use crate::runtime::sockets::transfer::{self, Transfer};
 
 /// `IORING_RECVSEND_POLL_FIRST`: do not try before the socket is readable.
 const POLL_FIRST: u16 = 1;
 
+/// How many responses memory waits for at most; others get it when they arrive.
+const LENT_MAX: usize = 256;
+
+/// True if the kernel is to write into the memory of this buffer.
+fn is_lent(buffer: &Buffer) -> bool {
+    buffer.is_for_short_response() && buffer.room() > BYTES_EACH
+}
+
 impl Ring<'_> {
-    pub(super) fn receive(&mut self, token: u64, buffer: Buffer) {
+    pub(super) fn receive(&mut self, token: u64, mut buffer: Buffer) {
         let wait = self.state.clients.at(token).connection.waits_for();
         if self.state.ends(token, wait) {
             return self.receive_last(token, buffer);
+        }
+        if buffer.is_for_short_response() && self.lent < LENT_MAX && !memory::is_short() {
+            buffer = self.state.pool.fill(buffer);
         }
         self.state.clients.at(token).progress.operation = Operation::Receiving(buffer);
         self.submit_receive(token);
@@ -36,10 +49,26 @@ impl Ring<'_> {
         let client = self.state.clients.at(token);
         let first = if std::mem::take(&mut client.progress.may_be_readable) { 0 } else { POLL_FIRST };
         let socket = types::Fd(client.socket.as_raw_fd());
-        let receive = opcode::Recv::new(socket, std::ptr::null_mut(), 0).buf_group(GROUP).ioprio(first);
-        let operation = receive.build().flags(Flags::BUFFER_SELECT);
-        // SAFETY: the kernel chooses one of our buffers, which outlive every receive.
+        let operation = match &mut client.progress.operation {
+            Operation::Receiving(buffer) if is_lent(buffer) => {
+                self.lent += 1;
+                let space = buffer.space().spare_capacity_mut();
+                opcode::Recv::new(socket, space.as_mut_ptr().cast(), space.len() as u32).ioprio(first).build()
+            }
+            _ => {
+                let receive =
+                    opcode::Recv::new(socket, std::ptr::null_mut(), 0).buf_group(GROUP).ioprio(first);
+                receive.build().flags(Flags::BUFFER_SELECT)
+            }
+        };
+        // SAFETY: the client keeps its memory until the operation has completed, and the buffers from which the kernel
+        // chooses otherwise outlive every receive.
         unsafe { self.queue.push(operation, Purpose::Receive, token) };
+    }
+
+    /// A receive into this buffer has completed: its memory is ours again.
+    pub(super) fn take_back(&mut self, buffer: &Buffer) {
+        self.lent -= usize::from(is_lent(buffer));
     }
 
     pub(super) fn received(
@@ -71,7 +100,15 @@ impl Ring<'_> {
                 self.state.clients.at(token).progress.may_be_readable = leaves_data;
                 Some(Event::Received(buffer))
             }
-            (Ok(_), _) => Some(Event::Ended),
+            (Ok(count @ 1..), None) => {
+                let bytes = buffer.space();
+                // SAFETY: the kernel has written so many bytes behind those that were there.
+                unsafe { bytes.set_len(bytes.len() + count as usize) };
+                self.count_received(token, count as usize);
+                self.state.clients.at(token).progress.may_be_readable = completion.leaves_data();
+                Some(Event::Received(buffer))
+            }
+            (Ok(0), _) => Some(Event::Ended),
             // When this is submitted, the used buffers have been returned.
             (Err(Errno::NOBUFS | Errno::INTR | Errno::AGAIN), _) => {
                 let client = self.state.clients.at(token);

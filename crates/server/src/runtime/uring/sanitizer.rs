@@ -58,6 +58,8 @@ mod implementation {
         let (code, address, length) = (fields[0] as u8, fields[2] as usize, fields[3] as u32 as usize);
         match code {
             opcode::Send::CODE | opcode::Read::CODE => vec![(address, length)],
+            // Otherwise into a provided buffer.
+            opcode::Recv::CODE if address != 0 => vec![(address, length)],
             opcode::SendMsg::CODE => {
                 // SAFETY: the operation points to a header, which points to its pieces.
                 let (header, pieces) = unsafe {
