@@ -31,6 +31,9 @@ def files(engine: str) -> dict[Path, str]:
     docs = ROOT / "docs"
     scenarios = docs / "scenarios.md"
     return {
+        ROOT / "crates" / "engine" / "src" / "schemas.json": _compact(
+            {key: said[key] for key in ("schemas", "scenario")}
+        ),
         PACKAGE / "describe.json": json.dumps(said, indent=1, ensure_ascii=False) + "\n",
         PACKAGE / "results.py": result_types.module(said["schemas"]),
         docs / "reference.md": reference_page.page(said["commands"]),
@@ -46,6 +49,10 @@ def files(engine: str) -> dict[Path, str]:
 
 def _written(schema: dict[str, Any]) -> str:
     return json.dumps(schema, indent=1) + "\n"
+
+
+def _compact(schemas: dict[str, Any]) -> str:
+    return json.dumps(schemas, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 if __name__ == "__main__":

@@ -6,15 +6,11 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Args, Command};
-use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, SchemaGenerator};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sojourn_measure::machine::Machine;
 use sojourn_server::{ALL, CacheScope, CounterKind};
 
 use crate::table::CommandRow;
-use crate::{load, memory, probe};
 
 /// Describe this program as JSON: commands, options, architectures, counters, exit codes and the schemas of results.
 ///
@@ -28,7 +24,8 @@ pub struct Options {
 }
 
 /// The description of the engine for other programs.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 struct Description {
     version: &'static str,
     commands: Vec<CommandRow>,
@@ -47,8 +44,8 @@ struct Description {
 }
 
 /// A server architecture.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Architecture")]
+#[derive(Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema), schemars(rename = "Architecture"))]
 struct ArchitectureRow {
     name: &'static str,
     summary: &'static str,
@@ -59,8 +56,8 @@ struct ArchitectureRow {
 }
 
 /// A counter of a server.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ServerCounter")]
+#[derive(Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema), schemars(rename = "ServerCounter"))]
 struct CounterRow {
     name: &'static str,
     /// `total` and `seconds` never decrease, `gauge` is a momentary value, `limit` counts how often a limit was
@@ -69,7 +66,8 @@ struct CounterRow {
     help: &'static str,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 struct Here {
     /// Architectures that this system cannot run, with the reason.
     architectures_unavailable: BTreeMap<&'static str, String>,
@@ -85,6 +83,7 @@ pub fn run(_: &Options, engine: &Command) -> anyhow::Result<ExitCode> {
 impl Description {
     fn of(engine: &Command) -> Description {
         let unavailable = ALL.iter().filter_map(|row| Some((row.name(), row.available().err()?.to_string())));
+        let Schemas { schemas, scenario } = Schemas::of_results_and_scenarios();
         Description {
             version: env!("CARGO_PKG_VERSION"),
             commands: CommandRow::all(engine),
@@ -95,8 +94,8 @@ impl Description {
                 (1, "it ran with failures, or was interrupted"),
                 (2, "it could not run"),
             ]),
-            schemas: schemas(),
-            scenario: sojourn_load::scenario_schemas(),
+            schemas,
+            scenario,
             scenario_values: sojourn_load::GENERATED.to_vec(),
             here: Here { architectures_unavailable: unavailable.collect() },
         }
@@ -133,16 +132,42 @@ fn counters() -> BTreeMap<&'static str, Vec<CounterRow>> {
     BTreeMap::from([("serve and proxy", http.collect()), ("stream", rtsp.collect())])
 }
 
+/// The schemas of results and of scenario files. To derive them takes a twentieth of the program and of its compilation, so it is done
+/// where debugging assertions are on, as in tests. Other programs hold the text that `scripts/generate` wrote.
+#[derive(Debug, PartialEq, Deserialize)]
+struct Schemas {
+    schemas: BTreeMap<String, Value>,
+    scenario: BTreeMap<String, Value>,
+}
+
+impl Schemas {
+    #[cfg(debug_assertions)]
+    fn of_results_and_scenarios() -> Schemas {
+        Schemas { schemas: schemas(), scenario: sojourn_load::scenario_schemas() }
+    }
+
+    #[cfg(not(debug_assertions))]
+    fn of_results_and_scenarios() -> Schemas {
+        Schemas::written()
+    }
+
+    #[cfg(any(test, not(debug_assertions)))]
+    fn written() -> Schemas {
+        serde_json::from_str(include_str!("schemas.json")).expect("scripts/generate writes what can be read")
+    }
+}
+
 /// The JSON schemas of the commands' results, by name.
+#[cfg(debug_assertions)]
 fn schemas() -> BTreeMap<String, Value> {
-    let mut settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
     settings.definitions_path = "/schemas".into();
-    let mut generator = SchemaGenerator::new(settings);
-    load::add_schemas(&mut generator);
-    probe::add_schemas(&mut generator);
-    generator.subschema_for::<memory::MemoryRecord>();
+    let mut generator = schemars::SchemaGenerator::new(settings);
+    crate::load::add_schemas(&mut generator);
+    crate::probe::add_schemas(&mut generator);
+    generator.subschema_for::<crate::memory::MemoryRecord>();
     generator.subschema_for::<sojourn_link::Report>();
-    generator.subschema_for::<Machine>();
+    generator.subschema_for::<sojourn_measure::machine::Machine>();
     generator.subschema_for::<Description>();
     generator.take_definitions(true).into_iter().collect()
 }
@@ -153,8 +178,14 @@ mod tests {
     use crate::all_commands;
 
     #[test]
+    #[cfg(debug_assertions)]
+    fn what_scripts_generate_wrote_is_what_is_derived() {
+        assert!(Schemas::written() == Schemas::of_results_and_scenarios(), "run scripts/generate");
+    }
+
+    #[test]
     fn every_reference_between_schemas_leads_somewhere() {
-        let schemas = schemas();
+        let Schemas { schemas, .. } = Schemas::of_results_and_scenarios();
         let text = serde_json::to_string(&schemas).unwrap();
         for reference in text.split("\"#/schemas/").skip(1) {
             let name = reference.split('"').next().unwrap();
@@ -165,7 +196,8 @@ mod tests {
     #[test]
     fn two_types_never_share_a_name() {
         // A second type with the same name would be called NAME2.
-        let numbered = schemas().into_keys().find(|name| name.ends_with(|last: char| last.is_ascii_digit()));
+        let Schemas { schemas, .. } = Schemas::of_results_and_scenarios();
+        let numbered = schemas.into_keys().find(|name| name.ends_with(|last: char| last.is_ascii_digit()));
         assert_eq!(numbered, None);
     }
 

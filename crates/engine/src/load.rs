@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use anyhow::ensure;
 use clap::Args;
-use schemars::SchemaGenerator;
 use sojourn_load::{
     Connections, Count, Distribution, Plan, Requests, Target, Think, Transport, Version, webstone,
 };
@@ -125,7 +124,8 @@ impl Defaults {
 }
 
 /// Adds the schemas of what loads and replays print.
-pub fn add_schemas(generator: &mut SchemaGenerator) {
+#[cfg(debug_assertions)]
+pub fn add_schemas(generator: &mut schemars::SchemaGenerator) {
     generator.subschema_for::<result::Printed<'static>>();
     generator.subschema_for::<result::ProgressLine<'static>>();
     generator.subschema_for::<streams::Printed<'static>>();

@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use clap::Args;
-use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_load::duration;
 use sojourn_measure::caches::{self, Cache};
@@ -98,7 +97,8 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 /// The one object that is printed.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct MemoryRecord {
     tool: &'static str,
     version: &'static str,

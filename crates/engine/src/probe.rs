@@ -10,7 +10,6 @@ use std::thread;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
-use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use sojourn_load::duration;
 use sojourn_measure::confinement::Confinement;
@@ -211,14 +210,15 @@ fn print(output: &mut impl Write, line: &impl Serialize) -> anyhow::Result<()> {
 }
 
 /// Adds the schemas of what the probe prints: a header, then a row per sample.
-pub fn add_schemas(generator: &mut SchemaGenerator) {
+#[cfg(debug_assertions)]
+pub fn add_schemas(generator: &mut schemars::SchemaGenerator) {
     generator.subschema_for::<Header<'static>>();
     generator.subschema_for::<Row<'static>>();
 }
 
 /// The first line: the columns, and why counters are missing.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ProbeHeader")]
+#[derive(Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema), schemars(rename = "ProbeHeader"))]
 struct Header<'a> {
     tool: &'static str,
     version: &'static str,
@@ -230,15 +230,15 @@ struct Header<'a> {
 }
 
 /// The clocks of a row's two times.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ProbeClocks")]
+#[derive(Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema), schemars(rename = "ProbeClocks"))]
 struct Clocks {
     unix_seconds: &'static str,
     time_seconds: &'static str,
 }
 
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "UnavailableCounter")]
+#[derive(Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema), schemars(rename = "UnavailableCounter"))]
 struct Unavailable<'a> {
     #[serde(flatten)]
     counter: &'static Counter,
@@ -268,8 +268,8 @@ impl<'a> Header<'a> {
 }
 
 /// A sample: values in the order of the columns, and its cost.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ProbeRow")]
+#[derive(Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema), schemars(rename = "ProbeRow"))]
 struct Row<'a> {
     unix_seconds: f64,
     time_seconds: f64,

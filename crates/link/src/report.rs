@@ -2,12 +2,12 @@
 
 use std::net::Ipv4Addr;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::Summary;
 
 /// The implementation that carried the packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Shaper {
     User,
@@ -16,8 +16,8 @@ pub enum Shaper {
 }
 
 /// The result of running a link.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(rename = "LinkReport")]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema), schemars(rename = "LinkReport"))]
 pub struct Report {
     /// The implementation; figures that it cannot report are null.
     pub shaper: Shaper,
@@ -39,8 +39,8 @@ pub struct Report {
     pub down: DirectionReport,
 }
 
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(rename = "LinkDirection")]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema), schemars(rename = "LinkDirection"))]
 pub struct DirectionReport {
     /// The rate of each line; null is unlimited.
     pub rate_bits_per_second: Option<f64>,

@@ -29,12 +29,14 @@ pub mod viewers;
 
 pub use clients::{Progress, run};
 pub use http::{Cause, Form, FormError, Target, TargetError, Tls, TlsError, Trust, Version, client_config};
+#[cfg(debug_assertions)]
+pub use plan::scenario_schemas;
 pub use plan::{
     Answer, ArrivalProcess, Arrivals, Catalogue, Connections, Count, Distribution, Failed, FilelistError,
     GENERATED, Host, KeptUser, Limits, LoggedVisit, Next, Observe, PIPELINE_MAX, Paths, Pick, Plan, Replayed,
     Requests, STREAMS_MAX, Scenario, ScenarioError, ScenarioInputs, Schedule, ScheduleError, Segment,
     SessionFileError, Shape, Step, StopRule, Think, Transport, User, Waiting, WalkError, duration, is_har,
-    parse_rate, parse_schedule, scenario_schemas,
+    parse_rate, parse_schedule,
 };
 pub use runtime::{RunError, TIMER_SLACK_MAX, timestamps};
 pub use statistics::{Figures, NamedRequests, Outcome, Report, StepLimit, TICK, Timeline, report, webstone};

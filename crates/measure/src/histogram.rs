@@ -3,7 +3,6 @@
 //! Adding two of them equals having recorded everything in one, so steps, repetitions and machines merge without
 //! averaging percentiles. Longer latencies count as an hour.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Nanos;
@@ -100,7 +99,8 @@ impl Histogram {
 }
 
 /// A histogram's figures in seconds; all except the count are null if nothing was recorded.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct Summary {
     pub count: u64,
     pub mean: Option<f64>,

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::caches::{self, Cache};
 use crate::{Reading, affinity, clock, proc_file};
 
 /// The machine, its kernel and the settings that figures depend on.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct Machine {
     pub host_name: Reading<String>,
     /// Differs between machines and from boot to boot: recordings with the same ID share the monotonic clock.

@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
@@ -134,7 +133,8 @@ pub struct TreeSample {
 }
 
 /// What the trees used between two samples.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct ProcessUse {
     /// CPU time, user and system.
     pub cpu_seconds: Reading<f64>,

@@ -1,9 +1,7 @@
 //! A measured value, or the reason why there is none.
 
-use std::borrow::Cow;
 use std::fmt::Display;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 /// A measured value, or why it could not be measured.
@@ -59,22 +57,24 @@ impl<T, E: Display> From<Result<T, E>> for Reading<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Reading<T> {
+#[cfg(debug_assertions)]
+impl<T: schemars::JsonSchema> schemars::JsonSchema for Reading<T> {
     fn inline_schema() -> bool {
         true
     }
 
-    fn schema_name() -> Cow<'static, str> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         format!("Reading_of_{}", T::schema_name()).into()
     }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let (value, missing) = (generator.subschema_for::<T>(), generator.subschema_for::<Unavailable>());
-        json_schema!({ "anyOf": [value, missing] })
+        schemars::json_schema!({ "anyOf": [value, missing] })
     }
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 struct Unavailable {
     unavailable: String,
 }

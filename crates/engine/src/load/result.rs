@@ -5,7 +5,6 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_load::webstone::WebStone;
 use sojourn_load::{NamedRequests, Outcome, Progress, Report, Timeline};
@@ -20,7 +19,8 @@ pub enum FigureSet {
 }
 
 /// The one object that is printed.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct RunResult {
     pub tool: &'static str,
     pub version: &'static str,
@@ -39,8 +39,8 @@ pub struct RunResult {
 }
 
 /// The result of a load or replay of requests; with `--embed`, including timeline and histograms.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "LoadRecord")]
+#[derive(Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema), schemars(rename = "LoadRecord"))]
 pub struct Printed<'a> {
     #[serde(flatten)]
     pub result: &'a RunResult,
@@ -52,7 +52,8 @@ pub struct Printed<'a> {
 }
 
 /// Contents that are otherwise written to files, for a reader that has only the output.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct Embedded<'a> {
     timeline: Option<&'a Timeline>,
     /// HDR interval logs.
@@ -99,8 +100,8 @@ fn write_opened(
 }
 
 /// The progress of a run: a line on standard error, once a second.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "LoadProgress")]
+#[derive(Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema), schemars(rename = "LoadProgress"))]
 pub struct ProgressLine<'a> {
     progress: f64,
     step: Option<usize>,

@@ -6,7 +6,6 @@ use std::{
 };
 
 use anyhow::Context;
-use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_load::viewers::{StreamOutcome, StreamProgress, StreamReport, StreamTimeline, run_streams};
 use sojourn_measure::{Summary, affinity, machine::Machine};
@@ -93,7 +92,8 @@ fn write_files(options: &Options, outcome: &StreamOutcome) -> bool {
 }
 
 /// The one object that is printed.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct StreamResult {
     pub tool: &'static str,
     /// Distinguishes it from a load of requests.
@@ -113,8 +113,8 @@ pub struct StreamResult {
 }
 
 /// The result of a load of viewers; with `--embed`, including timeline and histograms.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "StreamRecord")]
+#[derive(Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema), schemars(rename = "StreamRecord"))]
 pub struct Printed<'a> {
     #[serde(flatten)]
     result: &'a StreamResult,
@@ -123,8 +123,8 @@ pub struct Printed<'a> {
 }
 
 /// Contents that are otherwise written to files, for a reader that has only the output.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "EmbeddedStreams")]
+#[derive(Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema), schemars(rename = "EmbeddedStreams"))]
 struct Embedded<'a> {
     timeline: &'a StreamTimeline,
     /// An HDR interval log.
@@ -146,8 +146,8 @@ impl<'a> Embedded<'a> {
 }
 
 /// The progress of a run of viewers: a line on standard error, once per interval.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "StreamProgress")]
+#[derive(Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema), schemars(rename = "StreamProgress"))]
 pub struct ProgressLine<'a> {
     progress: f64,
     streams_started: u64,

@@ -5,7 +5,6 @@
 //! units of value types (`value`).
 
 use clap::{Arg, ArgAction, Command};
-use schemars::JsonSchema;
 use serde::Serialize;
 
 mod short_help;
@@ -15,8 +14,8 @@ use short_help::is_essential;
 use value::{kind, range};
 
 /// A subcommand of the engine.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Command")]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema), schemars(rename = "Command"))]
 pub struct CommandRow {
     pub name: String,
     /// One sentence.
@@ -34,8 +33,8 @@ pub struct CommandRow {
 }
 
 /// An option or a positional argument.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Option")]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema), schemars(rename = "Option"))]
 pub struct OptionRow {
     /// The name without dashes; for a positional argument, its name in the usage.
     pub name: String,
@@ -64,15 +63,17 @@ pub struct OptionRow {
 }
 
 /// A possible value of an option.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct Choice {
     pub name: String,
     pub help: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(rename = "OptionKind")]
+#[cfg_attr(debug_assertions, schemars(rename = "OptionKind"))]
 pub enum Kind {
     /// No value.
     Flag,

@@ -3,7 +3,6 @@
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::plan::Pick;
@@ -19,7 +18,8 @@ pub struct Picker {
 }
 
 /// How well the requested documents fit their weights, over the whole run.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct MixCheck {
     pub draws: u64,
     /// The sum of (drawn - expected)² / expected over documents; rare ones are combined.

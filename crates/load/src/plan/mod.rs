@@ -30,10 +30,12 @@ pub use distribution::{Count, Distribution, Shape};
 pub use file_list::FilelistError;
 pub use markov_chain::WalkError;
 pub use replay::{Failed, Host, Paths, Replayed};
+#[cfg(debug_assertions)]
+pub use scenario::schemas as scenario_schemas;
 pub use scenario::{
     GENERATED, Scenario, ScenarioError, ScenarioInputs,
     answer::Answer,
-    is_har, schemas as scenario_schemas,
+    is_har,
     user::KeptUser,
     user::{Next, User},
 };

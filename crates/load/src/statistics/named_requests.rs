@@ -1,6 +1,5 @@
 //! Every named request of a run, one by one: when it was due and how long it took.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::Nanos;
 
@@ -10,7 +9,8 @@ use crate::statistics::step::PendingRequest;
 pub const REQUESTS_MAX: usize = 100_000;
 
 /// Columns with a row for each request, in the order in which they ended.
-#[derive(Debug, Default, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct NamedRequests {
     /// The place of its name among `by_name`'s.
     name: Vec<u32>,

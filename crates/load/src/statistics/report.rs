@@ -8,13 +8,13 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::{Reading, Summary};
 
 use crate::plan::mix::MixCheck;
 
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct Report {
     /// True if the run reached its end, or the step at which it was to stop.
     pub complete: bool,
@@ -39,7 +39,8 @@ pub struct Report {
     pub steps: Vec<StepReport>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct StepReport {
     /// When its measured part started, since the run's start.
     pub start_seconds: f64,
@@ -88,7 +89,8 @@ pub struct StepReport {
 /// A step's figures over its undisturbed windows of about 100 ms. A window is undisturbed if neither core lost more
 /// than usual plus a limit, in it or in the 100 ms before. Requests belong to the window of their response, whichever
 /// step they were due in.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct Undisturbed {
     /// The number of windows used; 0 if all were disturbed.
     pub windows: u64,
@@ -120,7 +122,8 @@ pub struct Undisturbed {
 }
 
 /// Time of a core that other work took while it was needed.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct CoreLoss {
     pub lost_fraction: f64,
     pub lost_in_a_window_max_seconds: f64,
@@ -134,7 +137,8 @@ pub struct CoreLoss {
 }
 
 /// The users of a scenario.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct UsersReport {
     /// The number of users.
     pub users: u64,
@@ -145,7 +149,8 @@ pub struct UsersReport {
 }
 
 /// The clients' figures of one step or the whole run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct Figures {
     /// Requests due in the span that got a good response.
     pub requests: u64,
@@ -204,7 +209,8 @@ pub struct Figures {
 }
 
 /// The requests of one name.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct NamedFigures {
     pub name: String,
     /// Requests due in the span that got a good response.
@@ -234,7 +240,8 @@ pub struct NamedFigures {
 }
 
 /// Clients with a target rate.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct Rated {
     /// The target rate; the next request waits until the responses so far would have taken this long.
     pub bits_per_second: f64,
@@ -246,7 +253,8 @@ pub struct Rated {
 }
 
 /// Requests without a response within the run's timeouts.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct Censored {
     /// Ended by a timeout in any phase; they are among the errors, too.
     pub timeouts: u64,
@@ -257,7 +265,8 @@ pub struct Censored {
 }
 
 /// Complete responses with one status.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct StatusFigures {
     pub responses: u64,
     /// From the intended start to the last byte.
@@ -265,7 +274,8 @@ pub struct StatusFigures {
 }
 
 /// Good responses with bodies of about this size.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct SizeFigures {
     /// The smallest body of the class.
     pub bytes_from: u64,
@@ -276,7 +286,8 @@ pub struct SizeFigures {
     pub response_time_seconds: Summary,
 }
 
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct Generator {
     /// CPU time over wall time.
     pub cpu_fraction: Option<f64>,
@@ -303,7 +314,8 @@ pub struct Generator {
     pub iterations_per_second: Option<f64>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 // The table in sojourn_measure::counters says what each is.
 pub struct ServerUse {
     pub cpu_seconds: Reading<f64>,
@@ -321,7 +333,8 @@ pub struct ServerUse {
 }
 
 /// TCP counters that explain steps of 1 s and 3 s in latencies.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 // The table in sojourn_measure::counters says what each is.
 pub struct TcpTrouble {
     pub listen_overflows: Reading<u64>,
@@ -331,7 +344,8 @@ pub struct TcpTrouble {
 
 /// Why a step exceeds what the server can carry. This is the only rule of saturation: it ends a climb, and the knee is
 /// where the steps of a climb first meet it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub enum StepLimit {
     /// More than one request in a thousand failed.
     #[serde(rename = "errors")]
@@ -348,7 +362,8 @@ pub enum StepLimit {
 }
 
 /// Figures of both halves of a step.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct SteadyEvidence {
     /// Good responses per second in the first half.
     pub requests_per_second_first_half: f64,
@@ -360,7 +375,8 @@ pub struct SteadyEvidence {
 
 /// Little's law for a closed loop: N = X (R + Z). A large error means a bug of the generator, or clients that spent
 /// their time on failures.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct Little {
     /// N, the number of clients.
     pub clients: u32,
@@ -372,7 +388,8 @@ pub struct Little {
 
 /// Little's law for requests in flight, with any arrivals: L = X W. Both sides are measured separately: the left one is
 /// an integral over time, the right one counts responses.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct LittleInFlight {
     /// L, the mean number of requests in flight.
     pub in_flight_mean: f64,

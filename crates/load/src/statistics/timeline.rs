@@ -3,7 +3,6 @@
 
 use std::time::SystemTime;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::{Nanos, core_time::CoreTime};
 
@@ -30,7 +29,8 @@ pub struct Row {
 }
 
 /// A run's rows as columns.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct Timeline {
     interval_seconds: f64,
     columns: Columns,
@@ -45,7 +45,8 @@ pub struct Timeline {
     server_before: Option<(Nanos, Nanos)>,
 }
 
-#[derive(Debug, Default, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 struct Columns {
     time_seconds: Vec<f64>,
     unix_seconds: Vec<f64>,

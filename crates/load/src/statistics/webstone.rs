@@ -3,7 +3,6 @@
 //! WebStone times a response from starting the transaction, including connecting, to its end; here that is the time
 //! since the generator acted. Its megabit has 1024² bits. Its program truncated seconds; here they are exact.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::statistics::report::Report;
@@ -16,7 +15,8 @@ pub const RUN_SECONDS_MIN: u64 = 600;
 
 const MEGABIT_BITS: f64 = 1024.0 * 1024.0;
 
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct WebStone {
     /// Connections served per second; to be quoted with the number of clients.
     pub server_connection_rate_per_second: Option<f64>,

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, ops::AddAssign, time::SystemTime};
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::{Histogram, Nanos};
 
@@ -168,7 +167,8 @@ impl Times {
 }
 
 /// The run per interval, as columns of equal length.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct StreamTimeline {
     columns: BTreeMap<&'static str, Vec<Option<f64>>>,
     #[serde(skip)]

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::{Reading, Summary};
 
 use crate::viewers::snapshot::Span;
 
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct StreamReport {
     /// True if it went to its end.
     pub complete: bool,
@@ -45,7 +45,8 @@ pub struct StreamReport {
 }
 
 /// The results of the judged streams, and the numbers of others.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct Streaming {
     pub streams: StreamFigures,
     /// RTP packets; missing with HLS.
@@ -58,7 +59,8 @@ pub struct Streaming {
     pub bit_rate: Option<BitRates>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct StreamFigures {
     /// Streams started, however they ended.
     pub started: u64,
@@ -86,7 +88,8 @@ pub struct StreamFigures {
 }
 
 /// What the server delivered, in RTP packets or HLS segments.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 // docs/load-streaming.md says what each is.
 pub struct Deliveries {
     pub received: u64,
@@ -100,7 +103,8 @@ pub struct Deliveries {
 }
 
 /// Further counts of RTP packets.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 // docs/load-streaming.md says what each is.
 pub struct Packets {
     #[serde(flatten)]
@@ -114,7 +118,8 @@ pub struct Packets {
 }
 
 /// Times with nothing to show.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct Starvation {
     pub streams: u64,
     pub count: u64,
@@ -123,7 +128,8 @@ pub struct Starvation {
 }
 
 /// Bit rates of streams that played for at least two seconds: RTP packets including headers.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 // Of so many streams: their mean, and the least, middle and most.
 pub struct BitRates {
     pub streams: usize,
@@ -150,7 +156,8 @@ impl BitRates {
 }
 
 /// The part of a run in which all clients were running.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct StreamStep {
     /// When it started, since the run's start.
     pub start_seconds: f64,
@@ -161,7 +168,8 @@ pub struct StreamStep {
     pub generator: StreamGenerator,
 }
 
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct StreamGenerator {
     /// CPU time over wall time.
     pub cpu_fraction: Option<f64>,

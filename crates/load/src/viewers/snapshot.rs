@@ -1,6 +1,5 @@
 //! Everything cumulative of a run of viewers at one moment, and the difference between two.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::{Nanos, Reading, clock, core_time::CoreTime, process::thread_core_wait};
 
@@ -65,7 +64,8 @@ impl Snapshot {
 }
 
 /// The difference of two snapshots.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct Span {
     pub duration_seconds: f64,
     /// Seconds in which streams played, summed over the streams.

@@ -1,6 +1,5 @@
 //! The table of counters: their names in results, units, sources and meanings.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 mod events;
@@ -13,7 +12,8 @@ mod processes;
 const TABLES: [&[Counter]; 5] =
     [processes::TABLE, groups_and_sites::TABLE, events::TABLE, machine::TABLE, network::TABLE];
 
-#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct Counter {
     pub name: &'static str,
     pub unit: &'static str,
@@ -25,9 +25,10 @@ pub struct Counter {
 }
 
 /// Totals grow and are used as differences; levels are momentary values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(rename = "CounterKind")]
+#[cfg_attr(debug_assertions, schemars(rename = "CounterKind"))]
 pub enum Kind {
     /// Only grows: the difference of two readings is the use between them.
     Total,
@@ -38,9 +39,10 @@ pub enum Kind {
 }
 
 /// The privilege or hardware that a counter needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-#[schemars(rename = "CounterTier")]
+#[cfg_attr(debug_assertions, schemars(rename = "CounterTier"))]
 pub enum Tier {
     /// Kernel accounting: always available.
     Kernel,

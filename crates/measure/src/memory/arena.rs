@@ -4,7 +4,6 @@ use std::ffi::c_void;
 use std::{fs, io, ptr, slice};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::WORD_BYTES;
@@ -14,7 +13,8 @@ use crate::Reading;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Whether to use huge pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum HugePages {
     Off,

@@ -8,10 +8,10 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::ptr;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Kernel {
     /// Loads each word and adds it to one of four sums, so that no load waits for an addition.

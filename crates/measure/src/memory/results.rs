@@ -1,13 +1,13 @@
 //! Results of a sweep: bandwidths, latencies, and the memory that was used.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::arena::HugePages;
 use super::kernel::Kernel;
 use crate::Reading;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct GridPoint {
     pub kernel: Kernel,
     /// Bytes that each core walked.
@@ -19,7 +19,8 @@ pub struct GridPoint {
 }
 
 /// The distribution of a figure over its repetitions.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct Spread {
     /// The middle value, or the mean of the middle two.
     pub median: f64,
@@ -29,8 +30,8 @@ pub struct Spread {
 }
 
 /// The bandwidth at one grid point: the sum over the cores; each copied byte counts once.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(rename = "MemoryPoint")]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema), schemars(rename = "MemoryPoint"))]
 pub struct Point {
     #[serde(flatten)]
     pub place: GridPoint,
@@ -38,8 +39,8 @@ pub struct Point {
 }
 
 /// The time of a dependent load, averaged over the cores.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(rename = "MemoryLatency")]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema), schemars(rename = "MemoryLatency"))]
 pub struct Latency {
     /// Bytes whose cache lines each core visited.
     pub working_set_bytes: usize,
@@ -49,8 +50,8 @@ pub struct Latency {
 }
 
 /// Memory that the kernel granted.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(rename = "MemoryBacking")]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema), schemars(rename = "MemoryBacking"))]
 pub struct Backing {
     pub huge_pages: HugePages,
     /// The cores in the order in which they are added.
@@ -59,7 +60,8 @@ pub struct Backing {
     pub huge_page_bytes: Vec<Reading<u64>>,
 }
 
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 pub struct Memory {
     pub points: Vec<Point>,
     pub latencies: Vec<Latency>,

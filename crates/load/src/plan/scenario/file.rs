@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A scenario: who the users are, what each does once, and what it does again and again.
-#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioFile {
     #[serde(default)]
@@ -31,7 +31,8 @@ pub struct ScenarioFile {
 }
 
 /// `[users]`: the feeder file, and whether every iteration is a new user.
-#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UsersTable {
     /// The feeder file, beside the scenario: comma-separated values whose first line names the variables. User 0 has the
@@ -57,7 +58,8 @@ pub struct UsersTable {
 }
 
 /// Defaults of all requests.
-#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DefaultsTable {
     /// Fields of every request.
@@ -78,7 +80,8 @@ pub struct DefaultsTable {
 }
 
 /// `[[flow]]`: requests in order; each iteration is one of the flows, chosen by weight.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FlowTable {
     /// How often it is chosen, in proportion to the sum of all weights.
@@ -89,7 +92,8 @@ pub struct FlowTable {
 }
 
 /// A request: what is sent, what has to come back, and what is taken from that.
-#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RequestTable {
     /// The name of its results; requests with the same name are counted together. By default the method and the path.
@@ -119,7 +123,7 @@ pub struct RequestTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub form: Option<BTreeMap<String, Scalar>>,
     /// The body: JSON. A text that is only `"${name|raw}"` becomes the value without quotation marks.
-    #[schemars(with = "Option<serde_json::Value>")]
+    #[cfg_attr(debug_assertions, schemars(with = "Option<serde_json::Value>"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<toml::Value>,
     /// The body: a text.
@@ -158,7 +162,8 @@ pub struct RequestTable {
 }
 
 /// Checks of a response's content.
-#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CheckTable {
     /// The body contains this text, or all of these.
@@ -179,7 +184,8 @@ pub struct CheckTable {
 }
 
 /// Where a value is taken from: one of these.
-#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TakeTable {
     /// What the first group of this regular expression matches in the body; with another source, in what that has.
@@ -203,7 +209,8 @@ pub struct TakeTable {
 }
 
 /// A part of a body.
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PartTable {
     /// The name of the form's field.
@@ -222,7 +229,8 @@ pub struct PartTable {
 }
 
 /// A text, a number or true and false, as a text.
-#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Scalar {
     Text(String),
@@ -231,14 +239,16 @@ pub enum Scalar {
     Bool(bool),
 }
 
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Texts {
     One(String),
     Several(Vec<String>),
 }
 
-#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Statuses {
     One(Scalar),

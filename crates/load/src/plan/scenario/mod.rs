@@ -16,11 +16,8 @@ mod targets;
 pub mod template;
 pub mod user;
 
-use std::collections::BTreeMap;
-
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use schemars::{SchemaGenerator, generate::SchemaSettings};
 use sojourn_measure::Nanos;
 
 use crate::{
@@ -31,7 +28,6 @@ use crate::{
             answer::{Check, Status, Take},
             body::Body,
             feeder::Feeder,
-            file::ScenarioFile,
             targets::Targets,
             template::Template,
             user::KeptUser,
@@ -55,11 +51,12 @@ pub const BODY_BYTES_MAX: usize = 256 << 20;
 pub const BODY_KEPT_BYTES_MAX: usize = 8 << 20;
 
 /// The file format as JSON Schemas, by table.
-pub fn schemas() -> BTreeMap<String, serde_json::Value> {
-    let mut settings = SchemaSettings::draft2020_12();
+#[cfg(debug_assertions)]
+pub fn schemas() -> std::collections::BTreeMap<String, serde_json::Value> {
+    let mut settings = schemars::generate::SchemaSettings::draft2020_12();
     settings.definitions_path = "/scenario".into();
-    let mut generator = SchemaGenerator::new(settings);
-    generator.subschema_for::<ScenarioFile>();
+    let mut generator = schemars::SchemaGenerator::new(settings);
+    generator.subschema_for::<file::ScenarioFile>();
     generator.take_definitions(true).into_iter().collect()
 }
 
