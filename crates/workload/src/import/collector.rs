@@ -163,6 +163,7 @@ impl<'o> Collector<'o> {
         spill: &mut Option<Spill<'_>>,
     ) -> Result<(), ImportError> {
         self.report.bytes += block.bytes;
+        seen.hear(block, &self.clients, &self.names);
         seen.replay(block, |line, client, name| self.line(line, client, name, spill))
     }
 

@@ -1,12 +1,13 @@
 //! Reads and parses a log on several threads, ahead of its collector.
 //!
 //! Each thread cuts the next block off the log, alone, and then parses it beside the others: its text stays with the
-//! processor that read it. The caller's thread collects the blocks in the log's order, so what it collects does not depend
-//! on the number of threads. While none is ready, it parses one itself instead of waiting: on as many processors as
-//! threads, each is busy, and threads seldom wake each other. A fixed number of blocks circulates: memory does not grow
-//! with the log.
+//! processor that read it. To decompress a block takes about as long as to parse it, so a thread that does so decompresses
+//! some more, for whoever comes next: nobody waits for it. The caller's thread collects the blocks in the log's order, so what
+//! it collects does not depend on the number of threads. While none is ready, it parses one itself instead of waiting: on as
+//! many processors as threads, each is busy, and threads seldom wake each other. A fixed number of blocks circulates: memory
+//! does not grow with the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,6 +21,8 @@ use super::text_blocks::{TextBlock, TextReader};
 pub const PARSERS_MAX: usize = 16;
 /// Blocks in circulation for each thread: one at work, others parsed.
 const BLOCKS_PER_THREAD: usize = 3;
+/// Blocks that a thread decompresses for others, behind its own.
+const SPARES: usize = 2;
 /// How long the caller waits before it is told that nothing has come, so that it can look for a signal.
 const WAIT: Duration = Duration::from_millis(100);
 
@@ -73,6 +76,60 @@ impl<R: BufRead> Reading<R> {
     }
 }
 
+/// Texts that are cut off the log, in its order.
+#[derive(Default)]
+struct Spares {
+    cut: VecDeque<(u64, TextBlock)>,
+    empty: Vec<TextBlock>,
+}
+
+/// Where the threads take their texts.
+struct Texts<R> {
+    reading: Mutex<Reading<R>>,
+    spares: Mutex<Spares>,
+    /// How many a thread cuts off for others, behind its own.
+    spares_max: usize,
+}
+
+impl<R: BufRead> Texts<R> {
+    fn new(reader: TextReader<R>) -> Self {
+        let spares_max = if reader.decompresses() { SPARES } else { 0 };
+        let reading = Mutex::new(Reading { reader, blocks: 0, failure: None });
+        Texts { reading, spares: Mutex::default(), spares_max }
+    }
+
+    /// The place of the next block, and its text; `None` at the end. Places are taken in their order.
+    fn take(&self, text: &mut TextBlock) -> Option<u64> {
+        if let Some(place) = self.take_spare(text) {
+            return Some(place);
+        }
+        let mut reading = locked(&self.reading);
+        // Another thread may have read until now.
+        if let Some(place) = self.take_spare(text) {
+            return Some(place);
+        }
+        let place = reading.cut(text)?;
+        for _ in 0..self.spares_max {
+            let mut spare = locked(&self.spares).empty.pop().unwrap_or_default();
+            let Some(place) = reading.cut(&mut spare) else { break };
+            locked(&self.spares).cut.push_back((place, spare));
+        }
+        Some(place)
+    }
+
+    fn take_spare(&self, text: &mut TextBlock) -> Option<u64> {
+        let mut spares = locked(&self.spares);
+        let (place, spare) = spares.cut.pop_front()?;
+        spares.empty.push(std::mem::replace(text, spare));
+        Some(place)
+    }
+
+    /// The error at which reading ended.
+    fn into_failure(self) -> Option<io::Error> {
+        self.reading.into_inner().unwrap_or_else(PoisonError::into_inner).failure
+    }
+}
+
 /// Calls `visit` with every block of the log in its order, parsed by so many threads and the caller's; returns the error at
 /// which reading ended.
 pub fn for_each<P: BlockParser>(
@@ -88,12 +145,12 @@ pub fn for_each<P: BlockParser>(
         give_back.send(P::Block::default()).expect("the channel has room for all blocks");
     }
     let (send, parsed) = mpsc::sync_channel(blocks);
-    let (empty, reading) = (Mutex::new(empty), Mutex::new(Reading { reader, blocks: 0, failure: None }));
+    let (empty, texts) = (Mutex::new(empty), Texts::new(reader));
     // Each thread ends when the log does, or when the caller takes no more.
     thread::scope(|scope| {
         for number in 1..=threads {
-            let (parser, send, empty, reading) = (parser(), send.clone(), &empty, &reading);
-            scope.spawn(move || parse_blocks(number, parser, empty, reading, &send));
+            let (parser, send, empty, texts) = (parser(), send.clone(), &empty, &texts);
+            scope.spawn(move || parse_blocks(number, parser, empty, texts, &send));
         }
         drop(send);
         let collecting = Collecting {
@@ -104,23 +161,23 @@ pub fn for_each<P: BlockParser>(
             give_back,
             waiting: BTreeMap::new(),
         };
-        collecting.in_order(&reading, visit)
+        collecting.in_order(&texts, visit)
     })?;
-    Ok(reading.into_inner().unwrap_or_else(PoisonError::into_inner).failure)
+    Ok(texts.into_failure())
 }
 
 fn parse_blocks<P: BlockParser>(
     number: usize,
     mut parser: P,
     empty: &Mutex<Receiver<P::Block>>,
-    reading: &Mutex<Reading<impl BufRead>>,
+    texts: &Texts<impl BufRead>,
     send: &SyncSender<Sent<P::Block>>,
 ) {
     let mut text = TextBlock::default();
     loop {
         // Whoever takes a place has a block for it, so the next place never waits for later ones.
         let Ok(mut block) = locked(empty).recv() else { return };
-        let Some(place) = locked(reading).cut(&mut text) else { return };
+        let Some(place) = texts.take(&mut text) else { return };
         parser.parse(&text, &mut block);
         if send.send(Sent { number: place, parser: number, block }).is_err() {
             return;
@@ -148,7 +205,7 @@ impl<P: BlockParser> Collecting<P> {
     /// Visits all blocks in the order in which they were cut off.
     fn in_order(
         mut self,
-        reading: &Mutex<Reading<impl BufRead>>,
+        texts: &Texts<impl BufRead>,
         mut visit: impl FnMut(Parsed<'_, P>) -> Result<(), ImportError>,
     ) -> Result<(), ImportError> {
         let mut text = TextBlock::default();
@@ -169,8 +226,7 @@ impl<P: BlockParser> Collecting<P> {
                 continue;
             }
             if !at_end && let Some(mut block) = self.blocks.pop() {
-                let place = locked(reading).cut(&mut text);
-                if let Some(number) = place {
+                if let Some(number) = texts.take(&mut text) {
                     self.parser.parse(&text, &mut block);
                     self.waiting.insert(number, Sent { number, parser: 0, block });
                 } else {

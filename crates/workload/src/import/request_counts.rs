@@ -309,7 +309,7 @@ fn count_distinct<'l>(
 
 impl Counter {
     fn block(&mut self, block: &CountedBlock, heard: &mut Heard<Option<u32>>) {
-        heard.add(&block.told);
+        heard.add(&block.told, |_| None);
         self.totals.add(&block.totals);
         for (number, sums) in &block.rows {
             let row = match heard.found[*number as usize] {

@@ -55,6 +55,11 @@ impl<R: BufRead> TextReader<R> {
         }
     }
 
+    /// Whether it decompresses what it reads.
+    pub fn decompresses(&self) -> bool {
+        self.by_fills
+    }
+
     /// Fills the block; false at the end. An error comes after the whole lines before it.
     pub fn next(&mut self, block: &mut TextBlock) -> io::Result<bool> {
         if self.remaining == 0 {

@@ -6,8 +6,9 @@
 
 use super::interner::{Interner, Texts};
 
-/// A teller forgets its texts before a block if they are more, or longer together.
-const TEXTS_MAX: usize = 1 << 18;
+/// A teller forgets its texts before a block if they are more, or longer together: to tell them again takes less time than to
+/// look each of them up beyond the processor's own caches.
+const TEXTS_MAX: usize = 1 << 13;
 const TEXTS_BYTES_MAX: usize = 16 << 20;
 
 /// The texts of a block that were not told before.
@@ -57,14 +58,14 @@ pub struct Heard<N> {
     pub found: Vec<N>,
 }
 
-impl<N: Clone + Default> Heard<N> {
-    /// Takes what the teller's next block tells.
-    pub fn add(&mut self, told: &Told) {
+impl<N> Heard<N> {
+    /// Takes what the teller's next block tells; `find` looks up what is known of a text before.
+    pub fn add(&mut self, told: &Told, find: impl Fn(&[u8]) -> N) {
         if told.anew {
             self.texts.clear();
             self.found.clear();
         }
         self.texts.append(&told.texts);
-        self.found.resize(self.texts.len(), N::default());
+        self.found.extend(told.texts.iter().map(find));
     }
 }

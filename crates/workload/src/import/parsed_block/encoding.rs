@@ -465,6 +465,7 @@ fn damaged(what: &str) -> io::Error {
 mod tests {
     use super::*;
     use crate::import::format::Format;
+    use crate::import::interner::Interner;
     use crate::import::judged::{self, EntryTexts, Line};
     use crate::import::parse_ahead::BlockParser;
     use crate::import::parsed_block::{NameNumbers, Parser, Seen};
@@ -562,6 +563,7 @@ mod tests {
         let blocks = blocks("common", options(), LOG);
         let (mut seen, mut replayed) = (Seen::default(), Vec::new());
         for block in decoded(&piece(&blocks, None)).unwrap().0 {
+            seen.hear(&block, &Interner::default(), &Interner::default());
             let visited = seen.replay(&block, |line, client, name| {
                 replayed.push(format!("{} {client:?} {:?}", said(&line), name.name));
                 if let Line::Entry(..) = line {
@@ -591,7 +593,10 @@ mod tests {
                 damaged[place] ^= 1 << bit;
                 if let Ok((blocks, None)) = decoded(&damaged) {
                     let mut seen = Seen::default();
-                    blocks.iter().for_each(|block| seen.replay(block, |_, _, _| Ok(())).unwrap());
+                    for block in &blocks {
+                        seen.hear(block, &Interner::default(), &Interner::default());
+                        seen.replay(block, |_, _, _| Ok(())).unwrap();
+                    }
                 }
             }
         }
