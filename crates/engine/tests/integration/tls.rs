@@ -83,6 +83,23 @@ fn the_cheapest_suite_is_chosen_unless_the_client_prefers_chacha20() {
     server.stop();
 }
 
+/// A ticket is used once, and every connection brings the next one.
+#[test]
+fn a_connection_brings_a_ticket() {
+    let identity = Identity::new();
+    let root = fixture::site();
+    let server = Server::start("amped", root.path(), &identity.flags());
+    let config = Arc::new(identity.trusted_in(&[VERSIONS[1]]));
+    for kind in [HandshakeKind::Full, HandshakeKind::Resumed, HandshakeKind::Resumed] {
+        let mut client = connect(server.another_address(0), &config);
+        client.send(b"GET /hello.txt HTTP/1.0\r\n\r\n");
+        assert!(client.rest().ends_with(b"hello"));
+        let session = &client.stream.conn;
+        assert_eq!((session.handshake_kind(), session.tls13_tickets_received()), (Some(kind), 1));
+    }
+    server.stop();
+}
+
 #[test]
 fn sessions_are_resumed_whichever_process_serves() {
     let identity = Identity::new();

@@ -27,6 +27,12 @@ pub(crate) const ALPN: &[&[u8]] = &[H2, b"http/1.1"];
 /// Cached sessions of clients that resume by session ID (TLS 1.2) instead of a ticket; each process has its own cache.
 const SESSIONS_KEPT_MAX: usize = 1024;
 
+/// Tickets per connection, unless the client says how many it wants (RFC 9149): whoever uses one gets the next one.
+const TICKETS: usize = 1;
+
+/// The most tickets that a client gets because it asks for them.
+const TICKETS_ASKED_FOR_MAX: usize = 4;
+
 /// The TLS configuration; every process of a server has a copy.
 #[derive(Debug)]
 pub struct Tls {
@@ -58,6 +64,8 @@ impl Tls {
         config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
         config.ticketer = Arc::clone(&tickets) as _;
         config.session_storage = ServerSessionMemoryCache::new(SESSIONS_KEPT_MAX);
+        config.send_tls13_tickets = TICKETS;
+        config.max_tls13_tickets = TICKETS_ASKED_FOR_MAX;
         let client_order = Arc::new(config.clone());
         config.ignore_client_order = true;
         Ok(Tls { config: Arc::new(config), client_order, tickets })
