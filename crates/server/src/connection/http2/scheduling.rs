@@ -16,15 +16,20 @@ impl Http2 {
         if self.streams.len() > 1 {
             self.streams.sort_by_cached_key(|stream| stream.turn(&self.protocol));
         }
-        let mut has_moved = false;
         let unsent = self.streams.iter().map(|stream| stream.unsent(&self.protocol));
         self.wire.unsent = unsent.fold(Unsent::default(), |sum, unsent| sum + unsent);
-        for stream in &mut self.streams {
+        let (mut moved, mut last_moved) = (0, 0);
+        for (place, stream) in self.streams.iter_mut().enumerate() {
             if stream.advance(&mut self.protocol, &mut self.wire, context) {
-                has_moved = true;
+                (moved, last_moved) = (moved + 1, place);
                 self.progress += 1;
                 stream.served = self.progress;
             }
+        }
+        if moved == 1 {
+            // It need not wait for turns of others.
+            let stream = &mut self.streams[last_moved];
+            while stream.end().is_none() && stream.advance(&mut self.protocol, &mut self.wire, context) {}
         }
         let (mut answered, mut cancelled) = (0, 0);
         self.streams.retain_mut(|stream| {
@@ -44,7 +49,7 @@ impl Http2 {
         if self.cancelled > self.answered.saturating_add(CANCELLED_MAX) {
             self.protocol.shut_down(ErrorCode::ENHANCE_YOUR_CALM);
         }
-        has_moved
+        moved > 0 && !self.wire.is_full(&mut self.protocol)
     }
 
     /// The job of the stream whose turn it is, and the stream.

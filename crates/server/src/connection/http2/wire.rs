@@ -67,19 +67,28 @@ impl Wire {
         output_bytes_max().saturating_sub(protocol.output().len() + self.part_bytes)
     }
 
+    /// Returns true if the next part of a body is rather a whole frame in the next output.
+    pub fn is_full(&self, protocol: &mut Connection) -> bool {
+        self.left(protocol) < HEADS_BYTES + ROOM_BYTES_MIN
+    }
+
     /// How many bytes of a body may be sent now, in one frame.
     pub fn room(&self, protocol: &mut Connection, stream: u32) -> usize {
-        let left = self.left(protocol).saturating_sub(HEADS_BYTES);
-        if left < ROOM_BYTES_MIN {
-            // Rather a whole frame in the next output.
+        if self.is_full(protocol) {
             return 0;
         }
+        let left = self.left(protocol) - HEADS_BYTES;
         protocol.room(stream).min(protocol.frame_bytes_max()).min(left)
+    }
+
+    /// Returns true if more of files than is held now may not be read.
+    pub fn holds_enough(&self) -> bool {
+        self.unsent.bytes >= UNSENT_BYTES_MAX
     }
 
     /// How many bytes of a file may be read for a stream now.
     pub fn file_room(&self, protocol: &mut Connection, stream: u32) -> usize {
-        if self.unsent.bytes >= UNSENT_BYTES_MAX {
+        if self.holds_enough() {
             return 0;
         }
         let left = protocol.connection_window().saturating_sub(self.unsent.allowed_bytes);

@@ -160,8 +160,9 @@ impl Stream {
     /// Its place among the streams: by urgency, then those that are sent one after the other in the order of requests,
     /// then those that take turns (RFC 9218, 10). A client that says nothing of priorities gets equal turns.
     pub fn turn(&self, protocol: &Connection) -> (u8, bool, u64) {
-        let urgency = protocol.priority(self.id).unwrap_or_default().urgency;
-        match self.takes_turns(protocol) {
+        let priority = protocol.priority(self.id);
+        let urgency = priority.unwrap_or_default().urgency;
+        match priority.is_none_or(|priority| priority.is_incremental) {
             true => (urgency, true, self.served),
             false => (urgency, false, self.id.into()),
         }
@@ -174,7 +175,7 @@ impl Stream {
     /// Continues as far as possible, but for its turn; returns true if it has sent anything, or has ended.
     pub fn advance(&mut self, protocol: &mut Connection, wire: &mut Wire, context: &mut Context<'_>) -> bool {
         let before = self.parts;
-        let mut goes_on = true;
+        let mut goes_on = !self.is_held_up(protocol, wire);
         while goes_on {
             goes_on = match std::mem::replace(&mut self.stage, Stage::Over) {
                 Stage::Ready(mut text) => {
@@ -192,6 +193,11 @@ impl Stream {
             }
         }
         self.end.is_some() || self.parts != before
+    }
+
+    /// Returns true if it cannot send or read on for the sake of other streams.
+    fn is_held_up(&self, protocol: &mut Connection, wire: &Wire) -> bool {
+        matches!(&self.stage, Stage::Sending(sending) if sending.is_held_up(protocol, wire))
     }
 
     /// Answers 431, because the head is too large to be read.

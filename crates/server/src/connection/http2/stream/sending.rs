@@ -31,6 +31,21 @@ enum Rest {
     File(FileRange),
 }
 
+impl Sending {
+    /// Returns true if there is nothing to do until others have sent: no room in the output, or too much of files in memory.
+    pub(super) fn is_held_up(&self, protocol: &mut Connection, wire: &Wire) -> bool {
+        // Who holds a whole buffer may have to give it back.
+        if self.output.bytes.capacity() >= BUFFER_BYTES {
+            return false;
+        }
+        let has_some = self.sent < self.output.bytes.len() || !self.slice.is_empty();
+        match self.rest {
+            Rest::File(_) if !has_some => wire.holds_enough(),
+            _ => has_some && wire.is_full(protocol),
+        }
+    }
+}
+
 impl Stream {
     /// Starts sending an output; the first one begins with the head.
     pub(super) fn begin(&mut self, output: Output, protocol: &mut Connection, context: &mut Context<'_>) {
