@@ -169,6 +169,25 @@ def test_what_an_idle_server_spends_more_on_a_request_is_a_wakeup(assessed: Asse
     assert by_wakeup(woken) == woken
 
 
+def test_another_server_saves_as_much_when_it_is_busy(assessed: Assessed) -> None:
+    spent = {0.2: 1.6, 0.5: 1.2, 1.0: 1.0}
+    rates = tuple(share / (factor * DEMAND) for share, factor in spent.items())
+    saving = replace(assessed.station, over_busy=ByRate(rates, tuple(spent.values()))).saving
+    # At light loads its requests cost 3.2 and 2.4 ms: busy, 2 ms.
+    rows = np.array([[3.2e-3, 0.8, 1.0, 62.5], [2.4e-3, 0.5, 0.5, 208.3]])
+    assert saving.busy_demand(rows) == pytest.approx(2e-3)
+    assert saving.by_rate(500).at(62.5) == pytest.approx(1.6)
+    assert saving.by_rate(500).at(500) == pytest.approx(1.0)
+
+
+def test_another_server_of_which_too_little_is_known_is_not_predicted(
+    assessed: Assessed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Assessed, "capacity_range", (0.3, 1.2))
+    with pytest.raises(CouldNotRun, match="too roughly: 300 requests/s to 1,200 requests/s"):
+        CHANGES["nginx"].expectation(assessed, Measured(knee_at(1000)))
+
+
 def test_a_share_is_of_what_the_server_had(assessed: Assessed) -> None:
     # Interrupts had a fifth of the core: under a quota they take nothing of the server's share.
     half = CHANGES["half-processor"].expectation(replace(assessed, processor_fraction=0.8), NoBaselines())

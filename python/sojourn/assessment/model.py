@@ -44,6 +44,7 @@ from sojourn import _native
 from sojourn.assessment.cpu_demand import (
     BUSY,
     ByRate,
+    Saving,
     Spending,
     at_most,
     busy_demand,
@@ -150,6 +151,12 @@ class Station:
         return float(self.demands_at(rate).mean())
 
     @property
+    def saving(self) -> Saving:
+        """What it saves on a request as it gets busier."""
+        rates = self.over_busy.rates
+        return Saving(tuple(rate * self.demand_at(rate) for rate in rates), self.over_busy.values)
+
+    @property
     def quota_of_requests(self) -> Quota | None:
         """The quota left by background work."""
         if self.quota is None:
@@ -247,18 +254,21 @@ def fit_station(
     overloaded: Step | None,
     seed: int,
     quota: Quota | None = None,
+    saving: Saving | None = None,
 ) -> Station:
     """Fits the station on steps below the knee and, if there is one, on an overloaded step.
 
     Times of steps outside the tests are not fitted either: near capacity they depend more on the length of the
-    measurement than on the server. With a quota it has no delays yet, because no closed form exists to fit.
+    measurement than on the server. With a quota it has no delays yet, because no closed form exists to fit. With the
+    `saving` of another server, what a busy server saves is that server's, not extrapolated from these steps.
     """
     demands = mix.demands(demand_fit)
     fastest = max(step.requests_per_second.median for step in (*below, *([overloaded] if overloaded else [])))
     kept_up = max(step.offered_requests_per_second for step in below)
     if quota is None:
         rows = by_idleness(below)
-        spending, calibration = Spending(), calibrate(float(demands.mean()), rows, busy_demand, seed)
+        busy_seconds = saving.busy_demand if saving else busy_demand
+        spending, calibration = Spending(), calibrate(float(demands.mean()), rows, busy_seconds, seed)
     else:
         rows = by_wakeups(below)
         spending = fit_spending(rows, quota.share)
@@ -282,7 +292,8 @@ def fit_station(
             kept_up=kept_up,
         )
     client = min(step.generator_seconds_per_request for step in below)
-    over_busy = demand_by_rate(rows, 1.0 / float(demands.mean()))
+    busy_rate = 1.0 / float(demands.mean())
+    over_busy = saving.by_rate(busy_rate) if saving else demand_by_rate(rows, busy_rate)
     bare = [
         Station(demands, r, calibration, capacity, client_seconds=client, kept_up=kept_up, over_busy=over_busy)
         for r in R_CANDIDATES

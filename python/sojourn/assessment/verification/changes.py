@@ -304,6 +304,11 @@ class OtherServer:
         station = predictions.other_server(assessed, own, light)
         factor, (low, high) = station.calibration, assessed.capacity_range
         capacity = scaled(station.capacity, (low * factor.estimate / factor.high, high * factor.estimate / factor.low))
+        if capacity.high > CAPACITIES_APART_MAX * capacity.low:
+            said = f"{format.rate(capacity.low)} to {format.rate(capacity.high)}"
+            raise CouldNotRun(
+                f"its light loads tell its capacity too roughly: {said}", "verify on a machine with less other work"
+            )
         basis = (
             f"g(x) = {own.fixed_seconds.estimate * 1e6:.2f} us + {own.seconds_per_byte.estimate * 1e9:.3f} ns/B x, "
             f"its own; the mix costs {factor.estimate:.2f} times its documents, measured up to {format.rate(rates[-1])}"
@@ -313,6 +318,8 @@ class OtherServer:
 
 LIGHT_FRACTIONS = (0.15, 0.3, 0.4)
 """Light loads as fractions of another server's first capacity estimate, below the compared loads."""
+CAPACITIES_APART_MAX = 3.0
+"""The ends of a capacity's interval may be this far apart, as a factor; beyond it nothing is predicted."""
 OUR_ARCHITECTURE = "amped"
 """The architecture of our server where it is the other one."""
 

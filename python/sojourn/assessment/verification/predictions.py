@@ -149,12 +149,13 @@ def bytes_on_the_line(mix: Mix) -> FloatArray:
 def other_server(assessed: Assessed, own: DemandFit, light: Sequence[Step]) -> Station:
     """The station of another server, fitted to steps at light loads.
 
-    It is assumed to reach the same share of a busy server's capacity as the assessed server.
+    It is assumed to save as much on a request as it gets busier, and to reach the same share of a busy server's
+    capacity as the assessed server: extrapolated from light loads, the saving would be several times wrong.
     """
     usable = [step for step in light if step.within_target and not step.generator_limited]
     if not usable:
         raise CouldNotRun("the other server did not keep up even with light loads", "assess that server itself")
-    station = fit_station(assessed.mix, own, usable, None, assessed.seed)
+    station = fit_station(assessed.mix, own, usable, None, assessed.seed, saving=assessed.station.saving)
     kept = assessed.capacity * float(assessed.station.demands.mean())
     return replace(
         station,
