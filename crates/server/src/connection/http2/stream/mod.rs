@@ -81,6 +81,11 @@ enum For {
     Sending(Sending),
 }
 
+/// True if it is sent in turn with others of its urgency, not as a whole before them.
+fn takes_turns(priority: Option<Priority>) -> bool {
+    priority.is_none_or(|Priority { is_incremental, .. }| is_incremental)
+}
+
 impl Stream {
     /// A new request from `peer`, whose head is written to `text`. No body follows if it `is_end`.
     pub fn new(
@@ -162,14 +167,10 @@ impl Stream {
     pub fn turn(&self, protocol: &Connection) -> (u8, bool, u64) {
         let priority = protocol.priority(self.id);
         let urgency = priority.unwrap_or_default().urgency;
-        match priority.is_none_or(|priority| priority.is_incremental) {
+        match takes_turns(priority) {
             true => (urgency, true, self.served),
             false => (urgency, false, self.id.into()),
         }
-    }
-
-    fn takes_turns(&self, protocol: &Connection) -> bool {
-        protocol.priority(self.id).is_none_or(|Priority { is_incremental, .. }| is_incremental)
     }
 
     /// Continues as far as possible, but for its turn; returns true if it has sent anything, or has ended.

@@ -7,7 +7,7 @@ use sojourn_http::http2::Connection;
 
 use super::super::limits::{READ_AHEAD_BYTES_MAX, SLICE_BYTES, SLICE_BYTES_MIN};
 use super::super::wire::{Unsent, Wire};
-use super::{For, Stage, Stream};
+use super::{For, Stage, Stream, takes_turns};
 use crate::connection::buffer::BUFFER_BYTES;
 use crate::connection::{Context, Event, Output, Piece};
 use crate::memory::is_short;
@@ -148,7 +148,7 @@ impl Stream {
         }
         self.stage = Stage::Sending(sending);
         // What is left waits for its next turn.
-        count == available || !self.takes_turns(protocol)
+        count == available || !takes_turns(protocol.priority(self.id))
     }
 
     /// Requests the next slice of a file, if it could be sent.
