@@ -92,6 +92,13 @@ def test_steps_that_are_not_known_well_enough_are_measured_again_alone(tmp_path:
     assert sorted(counts.values()) == [*[3] * 8, 30]
 
 
+def test_something_else_is_measured_before_each_climb(tmp_path: Path) -> None:
+    bench, climbs = Measured(), Climbs(RunFolder.create(tmp_path / "run"), EFFORT)
+    order: list[int] = []
+    replace(climb(bench, EFFORT, climbs), alternate=lambda number: order.append(len(bench.climbs))).repeat(KNEE)
+    assert order == [*range(len(bench.climbs))]
+
+
 @pytest.mark.parametrize(("failed", "again"), [(0, True), (1, True), (2, False)])
 def test_a_rate_at_which_most_repetitions_kept_up_is_measured_again(failed: int, again: bool) -> None:
     level = [Measured(seed=seed).rising_load(Path(), [UNSTEADY], [], None).steps[0] for seed in range(4)]

@@ -6,17 +6,19 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 import pytest
 
 from sojourn import _native
 from sojourn.assessment.choices import CHANGE_NAMES, EffortName, chosen_changes
+from sojourn.assessment.climbs import Climbs
 from sojourn.assessment.cpu_demand import ByRate
 from sojourn.assessment.measurement import Bench, Interrupted
 from sojourn.assessment.model import Mix, Quota, Station
 from sojourn.assessment.request import EFFORTS
+from sojourn.assessment.rising_load import Climb
 from sojourn.assessment.simulation import Sessions, simulate
 from sojourn.assessment.steps import ClimbStep, saturated_by_share
 from sojourn.assessment.summary import DemandFit, Knee, Prediction, Step, Verification, VerifiedLoad
@@ -27,6 +29,7 @@ from sojourn.assessment.verification.comparison import compared
 from sojourn.assessment.verification.execution import Climbed, verify
 from sojourn.assessment.verification.packet_line import transfer_times
 from sojourn.assessment.verification.predictions import by_wakeup, mean_wait, scaled
+from sojourn.assessment.verification.unchanged import Unchanged
 from sojourn.commands.assess import with_value
 from sojourn.engine.results import ServerUse
 from sojourn.failure import CouldNotRun
@@ -167,6 +170,28 @@ def test_what_an_idle_server_spends_more_on_a_request_is_a_wakeup(assessed: Asse
     # A throttled server finds work on resuming: it carries what a busy one does.
     assert replace(woken, quota=Quota(0.025, 0.05)).busy_capacity == pytest.approx(0.5 / DEMAND)
     assert by_wakeup(woken) == woken
+
+
+@pytest.mark.parametrize("slower", [0.8, 1.0, 1.25])
+def test_a_changed_server_is_as_slow_as_the_unchanged_one_meanwhile(assessed: Assessed, slower: float) -> None:
+    half = CHANGES["half-processor"].expectation(assessed, NoBaselines()).station
+    assert half is not None
+    # The unchanged server at a tenth of its load: longer demands, and 0.2 ms that no CPU time explains.
+    rate = 100.0
+    served = simulate(replace(assessed.station, demands=slower * assessed.station.demands), assessed.sessions, rate, 1)
+    assert served.response_time_mean_seconds is not None
+    assert served.response_time_p95_seconds is not None
+    delay = 2e-4
+    seen = step(rate, served.response_time_mean_seconds + delay, served.response_time_p95_seconds + delay).model_copy(
+        update={"server_cpu_seconds_per_request": always(slower * DEMAND)}
+    )
+    unchanged = Unchanged(assessed, cast("Climb", None), cast("Climbs", None), [rate])
+    vars(unchanged)["_sessions"] = assessed.sessions
+    then = unchanged.as_fast_as(seen, half)
+    assert then.quota == half.quota
+    assert then.busy_capacity == pytest.approx(half.busy_capacity / slower)
+    assert then.mean_delays.latency_seconds == pytest.approx(delay, rel=0.02)
+    assert then.p95_delays.latency_seconds == pytest.approx(delay, rel=0.02)
 
 
 def test_another_server_saves_as_much_when_it_is_busy(assessed: Assessed) -> None:
@@ -479,6 +504,7 @@ class Silent:
 
 def climbing(monkeypatch: pytest.MonkeyPatch, climbed: Callable[..., Any]) -> None:
     monkeypatch.setattr(execution._One, "_climbed", climbed)
+    monkeypatch.setattr(execution._One, "_unchanged", lambda *_: None)
 
 
 @pytest.mark.usefixtures("without_limits")

@@ -103,6 +103,8 @@ class Climb:
     keep: Callable[[RequestsRecord, str], None]
     """Called with each engine result and the climb's name."""
     progress: engine.Progress
+    alternate: Callable[[int], None] | None = None
+    """Called with a number before each climb of `repeat`, to measure something else in alternation."""
 
     def explore(self, estimate: float) -> float:
         """Climbs until a step fails; returns a first estimate of the knee in requests/s."""
@@ -133,14 +135,20 @@ class Climb:
             number += 1
             left -= len(rates)
             draw = len(climbed) + number
+            self._alternate(draw)
             for step in self._climb(f"{AGAIN}{number}", rates, stop_when_failing=False, draw=draw):
                 by_rate[offered(step)].append(step)
 
-    def at(self, name: str, rates: Sequence[float]) -> list[Step]:
-        """Climbs these rates, in requests/s."""
-        return self._climb(name, rates, stop_when_failing=False)
+    def at(self, name: str, rates: Sequence[float], draw: int = 0) -> list[Step]:
+        """Climbs these rates, in requests/s, with the sessions of one draw."""
+        return self._climb(name, rates, stop_when_failing=False, draw=draw)
+
+    def _alternate(self, number: int) -> None:
+        if self.alternate is not None:
+            self.alternate(number)
 
     def _repetition(self, number: int, knee: float) -> list[Step]:
+        self._alternate(number)
         name, rates = f"repetition-{number}", [knee * fraction for fraction in REPEATED_FRACTIONS]
         steps = self._climb(name, rates, stop_when_failing=False, draw=number)
         for attempt in range(HIGHER_MAX):

@@ -380,12 +380,18 @@ class VerifiedLoad(Record):
     offered_requests_per_second: float
     fraction_of_predicted_capacity: float
     predicted: Prediction
+    unchanged: Prediction | None = None
+    """What the unchanged server needed at this load, measured in alternation with the changed one; None if it was not,
+    or the prediction is not of the assessed server.
+    """
     judged: Prediction | None = None
-    """What the error is of: the times that the same model gives for the very requests that were sent, at the speed that
-    the cores had meanwhile, or the prediction itself where more than the server is modelled. None if not measured.
+    """What the error is of: the times that the same model gives for the very requests that were sent, on a machine as
+    fast as the unchanged server showed it to be meanwhile, or the prediction itself where more than the server is
+    modelled. None if not measured.
     """
     utilisation: float | None = None
-    """The used part of the server's processor, or the load relative to the measured capacity, whichever is larger.
+    """The largest of the used part of the server's processor and the load relative to the measured capacity and to that
+    of the model on the machine as it was.
 
     Errors are judged below 90 %.
     """

@@ -185,7 +185,12 @@ class Helpers:
             capacity = min(capacity, limit)
             basis = f"{count} helpers would be busy at {format.rate(limit)}; the processor at {format.rate(capacity)}"
         return predictions.same_processor(
-            assessed.station, assessed.sessions, scaled(capacity, assessed.capacity_range), assessed.seed, basis
+            assessed.station,
+            assessed.sessions,
+            scaled(capacity, assessed.capacity_range),
+            assessed.seed,
+            basis,
+            is_assessed_server=True,
         )
 
     def _count(self, assessed: Assessed) -> int:
@@ -313,7 +318,9 @@ class OtherServer:
             f"g(x) = {own.fixed_seconds.estimate * 1e6:.2f} us + {own.seconds_per_byte.estimate * 1e9:.3f} ns/B x, "
             f"its own; the mix costs {factor.estimate:.2f} times its documents, measured up to {format.rate(rates[-1])}"
         )
-        return predictions.same_processor(station, assessed.sessions, capacity, assessed.seed, basis)
+        return predictions.same_processor(
+            station, assessed.sessions, capacity, assessed.seed, basis, is_assessed_server=False
+        )
 
 
 LIGHT_FRACTIONS = (0.15, 0.3, 0.4)

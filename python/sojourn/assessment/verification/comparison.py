@@ -80,11 +80,7 @@ def _beside(load: VerifiedLoad, steps: Sequence[Step], knee: Knee, processors: f
     step = at_load(load, steps)
     if step is None:
         return load
-    measured = Prediction(
-        requests_per_second=step.requests_per_second.median,
-        response_time_mean_seconds=step.mean_for_model,
-        response_time_p95_seconds=step.p95_for_model,
-    )
+    measured = measured_at(step)
     throughput = relative(load.predicted.requests_per_second, measured.requests_per_second)
     if throughput is None:
         return load
@@ -103,7 +99,21 @@ def _beside(load: VerifiedLoad, steps: Sequence[Step], knee: Knee, processors: f
     used = step.server_cpu_fraction.median / processors if step.server_cpu_fraction else 0.0
     filled = 0.0 if knee.is_lower_bound else load.offered_requests_per_second / knee.requests_per_second
     return load.model_copy(
-        update={"judged": said, "utilisation": max(used, filled), "measured": measured, "error": error}
+        update={
+            "judged": said,
+            "utilisation": max(load.utilisation or 0.0, used, filled),
+            "measured": measured,
+            "error": error,
+        }
+    )
+
+
+def measured_at(step: Step) -> Prediction:
+    """The measured figures that are compared with predictions."""
+    return Prediction(
+        requests_per_second=step.requests_per_second.median,
+        response_time_mean_seconds=step.mean_for_model,
+        response_time_p95_seconds=step.p95_for_model,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -22,11 +22,12 @@ from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
 from sojourn.assessment.prediction import at_measured_speeds
 from sojourn.assessment.simulation import simulate_measured
 from sojourn.assessment.steps import ClimbStep
-from sojourn.assessment.summary import DemandFit, DemandPoint, Knee, Prediction, Step, Verification, VerifiedLoad
+from sojourn.assessment.summary import DemandFit, DemandPoint, Knee, Step, Verification, VerifiedLoad
 from sojourn.assessment.verification.assessed import Assessed
 from sojourn.assessment.verification.changes import CHANGES, Arrangement, Change
-from sojourn.assessment.verification.comparison import at_load, compared
+from sojourn.assessment.verification.comparison import at_load, compared, measured_at
 from sojourn.assessment.verification.predictions import Expectation
+from sojourn.assessment.verification.unchanged import Unchanged
 from sojourn.engine.progress import ProgressLine, RequestsAdvance
 from sojourn.failure import CouldNotRun
 from sojourn.machine import cores
@@ -150,15 +151,30 @@ class _One:
         predicted = made.predicted_capacity_requests_per_second
         assert predicted is not None
         arrangement = self.change.arrangement(self.assessed)
-        climbed = self._climbed(arrangement, RunFolder(self.folder), predicted.estimate)
-        made = made.model_copy(update={"loads": self._on_cores_as_they_were(made.loads, climbed)})
-        return compared(made, climbed.knee, climbed.steps, climbed.disturbances, arrangement.processors or 1.0)
+        with ExitStack() as running:
+            unchanged = self._unchanged(running, [load.offered_requests_per_second for load in made.loads])
+            alternate = unchanged.measure if unchanged else None
+            climbed = self._climbed(arrangement, RunFolder(self.folder), predicted.estimate, alternate)
+        made = made.model_copy(update={"loads": self._on_the_machine_as_it_was(made.loads, climbed, unchanged)})
+        beside = steps.warnings(unchanged.climbs.rows) if unchanged else []
+        disturbances = [*climbed.disturbances, *(f"in the unchanged server's loads: {each}" for each in beside)]
+        return compared(made, climbed.knee, climbed.steps, disturbances, arrangement.processors or 1.0)
 
-    def _on_cores_as_they_were(self, loads: Sequence[VerifiedLoad], climbed: Climbed) -> list[VerifiedLoad]:
-        station = self.expectation.station if self.expectation else None
+    def _unchanged(self, running: ExitStack, rates: Sequence[float]) -> Unchanged | None:
+        """Starts the unchanged server; None if the prediction is of more than that with other resources."""
+        if self.expectation is None or not self.expectation.is_assessed_server:
+            return None
+        assessed = self.assessed
+        climbs = Climbs(RunFolder.create(self.folder / "unchanged"), _effort(assessed, rates[-1]))
+        server = assessed.server.start(self._launch(assessed.launch, "unchanged"))
+        return Unchanged(assessed, self._climb(running.enter_context(server), climbs), climbs, rates)
+
+    def _on_the_machine_as_it_was(
+        self, loads: Sequence[VerifiedLoad], climbed: Climbed, unchanged: Unchanged | None
+    ) -> list[VerifiedLoad]:
+        assessed, station = self.assessed, self.expectation.station if self.expectation else None
         if station is None:
             return [*loads]
-        assessed = self.assessed
         sessions = at_measured_speeds(
             replace(assessed.sessions, measured=climbed.measured),
             climbed.steps,
@@ -166,11 +182,17 @@ class _One:
             has_quota=station.quota is not None,
         )
 
-        def beside(load: VerifiedLoad) -> Prediction | None:
-            step = at_load(load, climbed.steps)
-            return None if step is None else simulate_measured(station, sessions, step, assessed.seed)
+        def judged(load: VerifiedLoad) -> VerifiedLoad:
+            step, then, same = at_load(load, climbed.steps), station, None
+            if step is None:
+                return load
+            if unchanged is not None and (beside := at_load(load, unchanged.steps)) is not None:
+                then, same = unchanged.as_fast_as(beside, station), measured_at(beside)
+            said = simulate_measured(then, sessions, step, assessed.seed)
+            filled = load.offered_requests_per_second / min(then.capacity, then.busy_capacity)
+            return load.model_copy(update={"unchanged": same, "judged": said, "utilisation": filled})
 
-        return [load.model_copy(update={"judged": beside(load)}) for load in loads]
+        return [judged(load) for load in loads]
 
     def climb(self, arrangement: Arrangement, name: str, capacity: float) -> Knee:
         """See `changes.Baselines`."""
@@ -182,7 +204,7 @@ class _One:
     def demand(self, arrangement: Arrangement, name: str) -> DemandFit:
         """See `changes.Baselines`."""
         points: list[DemandPoint] = []
-        with arrangement.server.start(self._launch(arrangement)) as server:
+        with arrangement.server.start(self._launch(arrangement.launch)) as server:
             bench = Bench(server, self.assessed.cores, self.assessed.seed)
             demand.measure(bench, self.assessed.effort.demand, points.append, lambda done, total: None)
         fitted = demand.fit(points, self.assessed.seed)
@@ -194,14 +216,20 @@ class _One:
         """See `changes.Baselines`."""
         folder = RunFolder.create(self.folder / f"light-loads-{name}")
         climbs = Climbs(folder, _effort(self.assessed, rates[-1]))
-        with arrangement.server.start(self._launch(arrangement)) as server:
-            climb = self._climb(server, climbs, ())
+        with arrangement.server.start(self._launch(arrangement.launch)) as server:
+            climb = self._climb(server, climbs)
             for repetition in range(LIGHT_REPETITIONS):
                 climb.at(f"repetition-{repetition + 1}", rates)
         self.disturbances += (f"at light loads: {each}" for each in steps.warnings(climbs.rows))
         return steps.over_levels(climbs.levels())
 
-    def _climb(self, server: Running, climbs: Climbs, link: tuple[str, ...]) -> rising_load.Climb:
+    def _climb(
+        self,
+        server: Running,
+        climbs: Climbs,
+        link: tuple[str, ...] = (),
+        alternate: Callable[[int], None] | None = None,
+    ) -> rising_load.Climb:
         assessed = self.assessed
         return rising_load.Climb(
             # Behind a link there is this machine alone.
@@ -212,17 +240,24 @@ class _One:
             target_p95_seconds=assessed.target_p95_seconds,
             keep=climbs.keep,
             progress=self._show,
+            alternate=alternate,
         )
 
-    def _climbed(self, arrangement: Arrangement, folder: RunFolder, capacity: float) -> Climbed:
+    def _climbed(
+        self,
+        arrangement: Arrangement,
+        folder: RunFolder,
+        capacity: float,
+        alternate: Callable[[int], None] | None = None,
+    ) -> Climbed:
         assessed = self.assessed
         climbs = Climbs(folder, _effort(assessed, capacity), arrangement.processors)
         report = folder.path / "link.json"
-        with arrangement.server.start(self._launch(arrangement)) as server:
+        with arrangement.server.start(self._launch(arrangement.launch)) as server:
             link = (*arrangement.link, "--report", str(report)) if arrangement.link else ()
             if link:
                 server.url = f"http://{LINK_ADDRESS}:{urlsplit(server.url).port}"
-            climb = self._climb(server, climbs, link)
+            climb = self._climb(server, climbs, link, alternate)
             # The link runs on the server's core, which this process otherwise avoids.
             with cores.also_on_server_core(assessed.cores) if link else nullcontext():
                 climb.repeat(capacity)
@@ -246,11 +281,11 @@ class _One:
         if isinstance(progress, RequestsAdvance):
             self.stages.update(progress.progress, 1.0, f"{progress.requests_per_second:,.0f} requests/s")
 
-    def _launch(self, arrangement: Arrangement) -> Launch:
+    def _launch(self, launch: Launch, name: str = "") -> Launch:
         # Servers leave files in their work folder, so each change has its own.
-        work = arrangement.launch.work / f"{FOLDER}-{self.name}"
+        work = launch.work / "-".join(filter(None, (FOLDER, self.name, name)))
         work.mkdir(exist_ok=True)
-        return replace(arrangement.launch, work=work)
+        return replace(launch, work=work)
 
 
 def _effort(assessed: Assessed, capacity: float) -> rising_load.Effort:

@@ -52,6 +52,8 @@ class Expectation:
     """The basis of the prediction in a sentence."""
     station: Station | None = None
     """The changed server, if it alone determines the response times."""
+    is_assessed_server: bool = False
+    """True if the station is that of the assessed server with other resources."""
 
 
 def scaled(capacity: float, factors: tuple[float, float]) -> Interval:
@@ -88,7 +90,7 @@ def processor_share(
             return _saturated(capacity.estimate)
         return simulate(limited, sessions, rate, seed)
 
-    return Expectation(capacity, at, basis, limited)
+    return Expectation(capacity, at, basis, limited, is_assessed_server=True)
 
 
 def by_wakeup(station: Station) -> Station:
@@ -104,13 +106,21 @@ def by_wakeup(station: Station) -> Station:
     return replace(bare, wakeup_seconds=max(station.wakeup_seconds, wakeup))
 
 
-def same_processor(station: Station, sessions: Sessions, capacity: Interval, seed: int, basis: str) -> Expectation:
-    """Predicts a server with the assessed processor and station, up to another capacity."""
+def same_processor(
+    station: Station,
+    sessions: Sessions,
+    capacity: Interval,
+    seed: int,
+    basis: str,
+    *,
+    is_assessed_server: bool,
+) -> Expectation:
+    """Predicts a server with the assessed processor, up to another capacity."""
 
     def at(rate: float) -> Prediction:
         return _saturated(capacity.estimate) if rate >= capacity.estimate else simulate(station, sessions, rate, seed)
 
-    return Expectation(capacity, at, basis, station)
+    return Expectation(capacity, at, basis, station, is_assessed_server)
 
 
 def slower_line(station: Station, mix: Mix, bits_per_second: float, seed: int, basis: str) -> Expectation:

@@ -22,9 +22,12 @@ NOTE = (
     "Each prediction was in the run's folder before the change was measured; in brackets its interval. The error is"
     " predicted minus measured, relative to measured. Response times are compared at shares of the predicted capacity,"
     " in windows without other work. Where the model simulates the server alone, the error is of the same model's times"
-    " for the requests that were sent, on cores as fast as they then were."
+    " for the requests that were sent, on a machine as fast as the unchanged server, measured in alternation, showed it"
+    " to be."
     f" The aims: {', '.join(f'{aim.name} {aim.fraction:.0%}' for aim in AIMS)}."
 )
+
+HEAD = ("Change", "Figure", "Predicted", "Unchanged, meanwhile", "As the machine was", "Measured", "Error", "Verdict")
 
 
 def verified(run: Run) -> Markup:
@@ -32,7 +35,7 @@ def verified(run: Run) -> Markup:
     made = run.summary.verification
     if not made:
         return Markup("")
-    head = (("Change", "Figure", "Predicted", "On the cores as they were", "Measured", "Error", "Verdict"),)
+    head = (HEAD,)
     rows: list[Row] = [row for each in made for row in _rows(each)]
     why = [(each.change, _why(each)) for each in made]
     return element(
@@ -75,25 +78,26 @@ def _rows(made: Verification) -> Iterator[Row]:
         "capacity, requests/s",
         _capacity(made),
         "",
+        "",
         _knee(made),
         format.error(made.capacity_error),
         made.verdict,
     )
     for load in made.loads:
         at = f"at {format.percent(load.fraction_of_predicted_capacity)}"
-        for name, said, beside, measured, error in _figures(load):
-            yield ("", f"{name} {at}", said, beside, measured, format.error(error), "")
+        for name, figures, error in _figures(load):
+            yield ("", f"{name} {at}", *figures, format.error(error), "")
 
 
-def _figures(load: VerifiedLoad) -> Iterator[tuple[str, str, str, str, float | None]]:
+def _figures(load: VerifiedLoad) -> Iterator[tuple[str, tuple[str, ...], float | None]]:
     def times(of: Prediction | None) -> tuple[str, str]:
         if of is None:
             return format.NOT_MEASURED, format.NOT_MEASURED
         return format.seconds(of.response_time_mean_seconds), format.seconds(of.response_time_p95_seconds)
 
-    said, beside, measured = (times(of) for of in (load.predicted, load.judged, load.measured))
-    yield "mean response time", said[0], beside[0], measured[0], _mean_error(load.error)
-    yield "p95 response time", said[1], beside[1], measured[1], _p95_error(load.error)
+    means, p95s = zip(*map(times, (load.predicted, load.unchanged, load.judged, load.measured)), strict=True)
+    yield "mean response time", means, _mean_error(load.error)
+    yield "p95 response time", p95s, _p95_error(load.error)
 
 
 def _capacity(made: Verification) -> str:
