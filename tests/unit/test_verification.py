@@ -20,18 +20,18 @@ from sojourn.assessment.model import Mix, Quota, Station
 from sojourn.assessment.request import EFFORTS
 from sojourn.assessment.rising_load import Climb
 from sojourn.assessment.simulation import Sessions, simulate
-from sojourn.assessment.steps import ClimbStep, saturated_by_share
+from sojourn.assessment.steps import ClimbStep, Sent, saturated_by_share
 from sojourn.assessment.summary import DemandFit, Knee, Prediction, Step, Verification, VerifiedLoad
 from sojourn.assessment.verification import execution, predictions
 from sojourn.assessment.verification.assessed import Assessed, processor_fraction
 from sojourn.assessment.verification.changes import CHANGES, Arrangement, OtherServer
 from sojourn.assessment.verification.comparison import compared
 from sojourn.assessment.verification.execution import Climbed, verify
-from sojourn.assessment.verification.packet_line import transfer_times
+from sojourn.assessment.verification.packet_line import transfer_times, window_limit
 from sojourn.assessment.verification.predictions import by_wakeup, mean_wait, scaled
 from sojourn.assessment.verification.unchanged import Unchanged
 from sojourn.commands.assess import with_value
-from sojourn.engine.results import ServerUse
+from sojourn.engine.results import ServerUse, Summary, Unavailable
 from sojourn.failure import CouldNotRun
 from sojourn.machine.cores import Cores
 from sojourn.results.records import Interval, Spread
@@ -296,6 +296,53 @@ def test_on_a_line_long_transfers_share() -> None:
     # With hundreds of packets each, windows are small beside them: processor sharing, S / (1 - rho).
     times = transfer_times(0.5, np.array([1.0]), np.array([300.0]), 1)
     assert 1.5 < times.mean() < 2.05
+
+
+def test_a_window_lets_short_transfers_overtake_long_ones() -> None:
+    # One transfer in ten is long. A short one that comes meanwhile waits for what the long one has in the queue.
+    seconds, packets = np.array([1.0, *[0.01] * 9]), np.array([1000.0, *[10.0] * 9])
+    unlimited, limited = (transfer_times(5.0, seconds, packets, 1, window) for window in (None, 20))
+    assert np.quantile(limited, 0.7) < np.quantile(unlimited, 0.7) / 2
+
+
+def test_bbr_limits_the_window_and_others_do_not() -> None:
+    # 8 packets of 1,500 bytes in 1/1024 s.
+    assert window_limit(100e6, 12_000, "bbr") == 24
+    assert window_limit(1e6, 12_000, "bbr") == 10
+    assert window_limit(100e6, 12_000, "cubic") is None
+    assert window_limit(100e6, 12_000, None) is None
+
+
+def test_on_a_line_the_own_requests_of_a_step_are_compared(assessed: Assessed, mix: Mix) -> None:
+    line = predictions.slower_line(assessed.station, mix, 1e6, 1, "").line
+    assert line is not None
+    rate = 0.5 * line.capacity
+    sent = Sent((rate,), 20.0, 1.0, 3, ((1.0, 20.0),))
+    sessions = replace(assessed.sessions, measured={rate: [seen(sent, 1.0, 1.0)]})
+    said = line.at_step(step(rate, 1.0, 1.0), sessions, 1e-3, 1)
+    # Compared with itself, the simulation is right.
+    own = replace(sessions, measured={rate: [seen(sent, *times_of(said))]})
+    again = line.at_step(step(rate, *times_of(said)), own, 1e-3, 1)
+    assert times_of(again) == pytest.approx(times_of(said))
+    # Another draw of the same load takes another time.
+    other = replace(sessions, measured={rate: [seen(replace(sent, seed=4), 1.0, 1.0)]})
+    assert times_of(line.at_step(step(rate, 1.0, 1.0), other, 1e-3, 1)) != pytest.approx(times_of(said), rel=1e-3)
+
+
+def seen(sent: Sent, mean: float, p95: float) -> ClimbStep:
+    """A repetition with these response times, of which no window is left out."""
+    return ClimbStep.model_construct(
+        sent=sent,
+        requests=1000,
+        response_time_seconds=Summary(mean=mean, p50=mean, p95=p95, p99=p95),
+        undisturbed=Unavailable(unavailable="made up"),
+    )
+
+
+def times_of(said: Prediction) -> tuple[float, float]:
+    assert said.response_time_mean_seconds is not None
+    assert said.response_time_p95_seconds is not None
+    return said.response_time_mean_seconds, said.response_time_p95_seconds
 
 
 def test_a_transfer_alone_takes_its_own_time() -> None:

@@ -23,10 +23,24 @@ from sojourn.text import format
 class Climbs:
     """The climbs so far in order."""
 
-    def __init__(self, folder: RunFolder, effort: rising_load.Effort, processors: float | None = None) -> None:
-        """`processors` is the server's share of its processor; None without a limit."""
+    def __init__(
+        self,
+        folder: RunFolder,
+        effort: rising_load.Effort,
+        processors: float | None = None,
+        unjudged_because: str | None = None,
+    ) -> None:
+        """Begins without climbs.
+
+        Args:
+            folder: for the results.
+            effort: of the climbs.
+            processors: the server's share of its processor; None without a limit.
+            unjudged_because: why no window is left out as disturbed; None to leave some out.
+        """
         self.folder = folder
         self.processors = processors
+        self.unjudged_because = unjudged_because
         self.effort = effort
         self.rows: list[steps.Row] = []
         """Every step of every climb."""
@@ -53,7 +67,7 @@ class Climbs:
         if result.timeline is not None:
             self._timeline += _timeline_rows(result.timeline, climb, recording)
             self.folder.write_table("timeline.parquet", self._timeline)
-        found = steps.of_climb(result, self.effort)
+        found = steps.of_climb(result, self.effort, self.unjudged_because)
         self._steps[climb] = steps.saturated_by_share(found, self.processors) if self.processors else found
         self.rows += [steps.row(step, climb) for step in self._steps[climb]]
         self.folder.write_table("points.parquet", self.rows)

@@ -18,20 +18,20 @@ simulation of any requests is compared.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sojourn import _native
 from sojourn.assessment import averages
 from sojourn.assessment.model import R_CANDIDATES, Delays, Station, misfit
 from sojourn.assessment.steps import ClimbStep, Sent
 from sojourn.assessment.summary import Prediction, Step
+from sojourn.calibration.estimate import FloatArray
 from sojourn.engine.results import Unavailable
 from sojourn.results.records import Spread
 
@@ -55,9 +55,7 @@ class Sessions:
     """The repetitions of each measured step, by offered requests/s."""
 
 
-def with_speeds(
-    sessions: Sessions, demands: NDArray[np.float64], usual_seconds: Mapping[float, float | None]
-) -> Sessions:
+def with_speeds(sessions: Sessions, demands: FloatArray, usual_seconds: Mapping[float, float | None]) -> Sessions:
     """The sessions with the speed of the server's core in each repetition, as its CPU time per request tells it.
 
     On a virtual machine the same requests cost tens of per cent more while a neighbour uses the other half of a core or
@@ -74,7 +72,7 @@ def with_speeds(
             return step
         sent = step.sent
         scaled = demands * (usual / float(demands.mean()))
-        answered_at, _times, each = _native.simulate_step(*_drawn(sessions, sent), scaled, 1, 0.0, sent.seed)
+        answered_at, _times, each = _native.simulate_step(*drawn(sessions, sent), scaled, 1, 0.0, sent.seed)
         speeds = []
         for work in sent.work:
             inside = each[(answered_at > work.begin) & (answered_at <= work.end)]
@@ -130,32 +128,59 @@ def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Pr
 def simulate_measured(station: Station, sessions: Sessions, step: Step, seed: int) -> Prediction:
     """Predicts a measured step by simulating its own requests, if they can be drawn again."""
     rate = step.offered_requests_per_second
-    repetitions = [each for each in map(_times, sessions.measured.get(rate, ())) if each is not None]
     if not station.keeps_up(rate):
         return _saturated(station)
-    if not repetitions:
-        return simulate(station, sessions, rate, seed)
+    mean_delay, p95_delay = station.mean_delay(rate), station.p95_delay(rate)
+    served = added(simulate(station, sessions, rate, seed), -mean_delay, -p95_delay)
+    again = partial(_served_again, station, sessions, station.demands_at(rate))
+    return added(by_own_requests(step, sessions, served, again), mean_delay, p95_delay)
+
+
+def by_own_requests(
+    step: Step, sessions: Sessions, usual: Prediction, again: Callable[[Sent], tuple[FloatArray, FloatArray]]
+) -> Prediction:
+    """Predicts a measured step by what a simulation of its own requests says in the same windows.
+
+    Args:
+        step: with the measured times.
+        sessions: with the repetitions of the step.
+        usual: the simulation of any requests at this rate.
+        again: simulates the requests of a repetition; returns when each was answered, in seconds since the climb's
+            start, and its response time in seconds, each of shape (requests,).
+
+    Returns:
+        The prediction; `usual` if no repetition can be drawn again.
+    """
+    measured = map(_times, sessions.measured.get(step.offered_requests_per_second, ()))
+    repetitions = [each for each in measured if each is not None]
     with ThreadPoolExecutor() as threads:
-        said = list(threads.map(partial(_again, station, sessions, station.demands_at(rate)), repetitions))
-    pairs = [pair for pair in zip(repetitions, said, strict=True) if pair[1] is not None]
+        said = list(threads.map(lambda each: _in_windows(each.sent, *again(each.sent)), repetitions))
+    pairs = [(seen, simulated) for seen, simulated in zip(repetitions, said, strict=True) if simulated is not None]
     if not pairs:
-        return simulate(station, sessions, rate, seed)
-    weights = [measured.requests for measured, _ in pairs]
-    usual = simulate(station, sessions, rate, seed)
-    assert usual.response_time_mean_seconds is not None, "the station keeps up"
-    assert usual.response_time_p95_seconds is not None, "the station keeps up"
-    usual_mean = usual.response_time_mean_seconds - station.mean_delay(rate)
-    usual_p95 = usual.response_time_p95_seconds - station.p95_delay(rate)
-    means = [(measured.mean, again[0]) for measured, again in pairs if again is not None]
-    p95s = [(measured.p95, again[1]) for measured, again in pairs if again is not None]
-    mean, mean_known_to = _beside(step.mean_for_model, means, usual_mean, weights)
-    p95, p95_known_to = _beside(step.p95_for_model, p95s, usual_p95, weights)
+        return usual
+    weights = [seen.requests for seen, _ in pairs]
+    assert usual.response_time_mean_seconds is not None, "it has times"
+    assert usual.response_time_p95_seconds is not None, "it has times"
+    means = [(seen.mean, simulated[0]) for seen, simulated in pairs]
+    p95s = [(seen.p95, simulated[1]) for seen, simulated in pairs]
+    mean, mean_known_to = _beside(step.mean_for_model, means, usual.response_time_mean_seconds, weights)
+    p95, p95_known_to = _beside(step.p95_for_model, p95s, usual.response_time_p95_seconds, weights)
     return Prediction(
-        requests_per_second=rate,
-        response_time_mean_seconds=mean + station.mean_delay(rate),
-        response_time_p95_seconds=p95 + station.p95_delay(rate),
+        requests_per_second=usual.requests_per_second,
+        response_time_mean_seconds=mean,
+        response_time_p95_seconds=p95,
         response_time_mean_known_to=mean_known_to,
         response_time_p95_known_to=p95_known_to,
+    )
+
+
+def added(said: Prediction, mean_seconds: float, p95_seconds: float) -> Prediction:
+    """A prediction with longer response times."""
+    mean, p95 = said.response_time_mean_seconds, said.response_time_p95_seconds
+    assert mean is not None
+    assert p95 is not None
+    return said.model_copy(
+        update={"response_time_mean_seconds": mean + mean_seconds, "response_time_p95_seconds": p95 + p95_seconds}
     )
 
 
@@ -178,13 +203,18 @@ def _times(step: ClimbStep) -> _Times | None:
     return _Times(step.sent, found.mean, found.p95, requests)
 
 
-def _again(
-    station: Station, sessions: Sessions, demands: NDArray[np.float64], measured: _Times
-) -> tuple[float, float] | None:
-    """Simulated mean and p95 of the same requests in the same windows; None without a response in them."""
-    sent = measured.sent
+def _in_windows(sent: Sent, answered_at: FloatArray, times: FloatArray) -> tuple[float, float] | None:
+    """Mean and p95 of the times in the step's windows; None without a response in them."""
+    # A time inside a window has an odd number of edges before it, because windows do not overlap.
+    inside = times[np.searchsorted(np.ravel(sent.windows), answered_at) % 2 == 1]
+    return (float(inside.mean()), float(np.quantile(inside, 0.95))) if len(inside) else None
+
+
+def _served_again(
+    station: Station, sessions: Sessions, demands: FloatArray, sent: Sent
+) -> tuple[FloatArray, FloatArray]:
     answered_at, times, _demands = _native.simulate_step(
-        *_drawn(sessions, sent),
+        *drawn(sessions, sent),
         demands,
         station.r,
         station.mean_delays.latency_seconds,
@@ -197,17 +227,15 @@ def _again(
         sent.server_speeds,
         _client_speeds(station, sent),
     )
-    # A time inside a window has an odd number of edges before it, because windows do not overlap.
-    inside = times[np.searchsorted(np.ravel(sent.windows), answered_at) % 2 == 1]
-    return (float(inside.mean()), float(np.quantile(inside, 0.95))) if len(inside) else None
+    return answered_at, times
 
 
-def _drawn(sessions: Sessions, sent: Sent) -> tuple[_native.Trace, list[float], float, float, float]:
+def drawn(sessions: Sessions, sent: Sent) -> tuple[_native.Trace, list[float], float, float, float]:
     """What `_native.simulate_step` draws the requests of a step from, together with their seed."""
     return sessions.trace, list(sent.rates), sent.step_seconds, sent.settle_seconds, sessions.think_scale
 
 
-def _client(station: Station, demands: NDArray[np.float64]) -> tuple[float, float]:
+def _client(station: Station, demands: FloatArray) -> tuple[float, float]:
     """The generator's work on an answer per second of its demand, and seconds to send a request."""
     fixed = float(demands.min() / demands.mean())
     sending = SENDING_SHARE * fixed * station.client_seconds
@@ -266,24 +294,12 @@ def fit_to_simulation(station: Station, sessions: Sessions, below: Sequence[Step
         bare = replace(station, r=r, mean_delays=Delays(), p95_delays=Delays())
         served = [simulate_measured(bare, sessions, step, seed) for step in usable]
         tried = bare.with_delays_beyond(usable, served)
+        rates = [step.offered_requests_per_second for step in usable]
         said = [
-            _with_delays(each, tried, step.offered_requests_per_second)
-            for each, step in zip(served, usable, strict=True)
+            added(each, tried.mean_delay(rate), tried.p95_delay(rate)) for each, rate in zip(served, rates, strict=True)
         ]
         fitted.append((misfit(usable, said), tried))
     return min(fitted, key=lambda each: each[0])[1]
-
-
-def _with_delays(said: Prediction, station: Station, rate: float) -> Prediction:
-    mean, p95 = said.response_time_mean_seconds, said.response_time_p95_seconds
-    assert mean is not None
-    assert p95 is not None
-    return said.model_copy(
-        update={
-            "response_time_mean_seconds": mean + station.mean_delay(rate),
-            "response_time_p95_seconds": p95 + station.p95_delay(rate),
-        }
-    )
 
 
 def with_simulated_delays(station: Station, sessions: Sessions, steps: Sequence[Step], seed: int) -> Station:

@@ -85,12 +85,20 @@ class ClimbStep(record.Step):
     """None if its sessions cannot be drawn again."""
 
 
-def of_climb(result: record.RequestsRecord, effort: Effort) -> list[ClimbStep]:
-    """The steps of a climb, with figures from its timeline."""
+def of_climb(result: record.RequestsRecord, effort: Effort, unjudged_because: str | None = None) -> list[ClimbStep]:
+    """The steps of a climb, with figures from its timeline.
+
+    Args:
+        result: the climb.
+        effort: with the lengths of its steps.
+        unjudged_because: why no window is left out as disturbed; None to leave out those that the engine judged so.
+    """
     rates = tuple(map(offered, result.steps))
     found = []
     for index, step in enumerate(result.steps):
         whole = ClimbStep.model_validate(step.as_json())
+        if unjudged_because is not None:
+            whole = whole.model_copy(update={"undisturbed": Unavailable(unavailable=unjudged_because)})
         lost = lost_squared(result.timeline, index, whole) if result.timeline else None
         sent = Sent(
             rates[: index + 1],

@@ -26,7 +26,7 @@ from sojourn.assessment.summary import DemandFit, DemandPoint, Knee, Step, Verif
 from sojourn.assessment.verification.assessed import Assessed
 from sojourn.assessment.verification.changes import CHANGES, Arrangement, Change
 from sojourn.assessment.verification.comparison import at_load, compared, measured_at
-from sojourn.assessment.verification.predictions import Expectation
+from sojourn.assessment.verification.predictions import Expectation, served_at
 from sojourn.assessment.verification.unchanged import Unchanged
 from sojourn.engine.progress import ProgressLine, RequestsAdvance
 from sojourn.failure import CouldNotRun
@@ -44,6 +44,7 @@ LIGHT_REPETITIONS = 2
 NO_MODEL = "without a model there are no predictions to verify"
 LINK_ADDRESS = "10.77.0.1"
 """The server's address behind a link."""
+LINK_UNJUDGED = "the link's work on the server's core is part of the change"
 
 
 class Stages(Protocol):
@@ -172,24 +173,28 @@ class _One:
     def _on_the_machine_as_it_was(
         self, loads: Sequence[VerifiedLoad], climbed: Climbed, unchanged: Unchanged | None
     ) -> list[VerifiedLoad]:
-        assessed, station = self.assessed, self.expectation.station if self.expectation else None
-        if station is None:
-            return [*loads]
-        sessions = at_measured_speeds(
-            replace(assessed.sessions, measured=climbed.measured),
-            climbed.steps,
-            station.demands,
-            has_quota=station.quota is not None,
-        )
+        assessed, expectation = self.assessed, self.expectation
+        assert expectation is not None
+        station, line = expectation.station, expectation.line
+        sessions = replace(assessed.sessions, measured=climbed.measured)
+        if station is not None:
+            has_quota = station.quota is not None
+            sessions = at_measured_speeds(sessions, climbed.steps, station.demands, has_quota=has_quota)
 
         def judged(load: VerifiedLoad) -> VerifiedLoad:
-            step, then, same = at_load(load, climbed.steps), station, None
+            step, rate = at_load(load, climbed.steps), load.offered_requests_per_second
             if step is None:
                 return load
+            if line is not None:
+                said = line.at_step(step, sessions, served_at(assessed.station, rate), assessed.seed)
+                return load.model_copy(update={"judged": said, "utilisation": rate / line.capacity})
+            if station is None:
+                return load
+            then, same = station, None
             if unchanged is not None and (beside := at_load(load, unchanged.steps)) is not None:
                 then, same = unchanged.as_fast_as(beside, station), measured_at(beside)
             said = simulate_measured(then, sessions, step, assessed.seed)
-            filled = load.offered_requests_per_second / min(then.capacity, then.busy_capacity)
+            filled = rate / min(then.capacity, then.busy_capacity)
             return load.model_copy(update={"unchanged": same, "judged": said, "utilisation": filled})
 
         return [judged(load) for load in loads]
@@ -251,7 +256,8 @@ class _One:
         alternate: Callable[[int], None] | None = None,
     ) -> Climbed:
         assessed = self.assessed
-        climbs = Climbs(folder, _effort(assessed, capacity), arrangement.processors)
+        unjudged_because = LINK_UNJUDGED if arrangement.link else None
+        climbs = Climbs(folder, _effort(assessed, capacity), arrangement.processors, unjudged_because)
         report = folder.path / "link.json"
         with arrangement.server.start(self._launch(arrangement.launch)) as server:
             link = (*arrangement.link, "--report", str(report)) if arrangement.link else ()
@@ -268,10 +274,6 @@ class _One:
                 "the load generator was the limit at every load", "verify on a machine with less other work"
             )
         found = steps.over_levels(climbs.levels())
-        if link:
-            # A link's work on the server's core is part of the change, so no window is left out. A quota's pauses are
-            # no loss to others.
-            found = [each.model_copy(update={"undisturbed": None}) for each in found]
         # A link's own work on the server's core is not a disturbance.
         disturbances = _late(report) if link else steps.warnings(climbs.rows)
         return Climbed(knee, found, climbs.measured(), disturbances)

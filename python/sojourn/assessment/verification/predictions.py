@@ -21,10 +21,10 @@ import numpy as np
 
 from sojourn.assessment.cpu_demand import BUSY
 from sojourn.assessment.model import Delays, Mix, Station, fit_station, quota, with_times
-from sojourn.assessment.simulation import Sessions, simulate, with_simulated_delays
+from sojourn.assessment.simulation import Sessions, added, simulate, with_simulated_delays
 from sojourn.assessment.summary import DemandFit, Prediction, Step
 from sojourn.assessment.verification.assessed import Assessed
-from sojourn.assessment.verification.packet_line import transfer_times
+from sojourn.assessment.verification.packet_line import Line, congestion_control, window_limit
 from sojourn.calibration.estimate import FloatArray
 from sojourn.failure import CouldNotRun
 from sojourn.results.records import Interval
@@ -54,6 +54,8 @@ class Expectation:
     """The changed server, if it alone determines the response times."""
     is_assessed_server: bool = False
     """True if the station is that of the assessed server with other resources."""
+    line: Line | None = None
+    """The line that determines the response times together with the assessed server."""
 
 
 def scaled(capacity: float, factors: tuple[float, float]) -> Interval:
@@ -125,22 +127,27 @@ def same_processor(
 
 def slower_line(station: Station, mix: Mix, bits_per_second: float, seed: int, basis: str) -> Expectation:
     """Predicts the server behind a line that is its bottleneck."""
-    seconds = 8 * bytes_on_the_line(mix) / bits_per_second
-    full = 1.0 / float(seconds.mean())
+    packet_bits = 8 * (SEGMENT_BYTES + PACKET_HEADER_BYTES)
+    line = Line(
+        8 * bytes_on_the_line(mix) / bits_per_second,
+        packets_of(mix),
+        window_limit(bits_per_second, packet_bits, congestion_control()),
+    )
+    full = line.capacity
     capacity = Interval(estimate=full, low=(1 - LINE_LOST_FRACTION) * full, high=full)
 
     def at(rate: float) -> Prediction:
         if rate >= full:
             return _saturated(full)
-        crossed = transfer_times(rate, seconds, packets_of(mix), seed)
-        served = station.closed_form(rate).response_time_mean_seconds or 0.0
-        return Prediction(
-            requests_per_second=rate,
-            response_time_mean_seconds=float(crossed.mean()) + served,
-            response_time_p95_seconds=float(np.quantile(crossed, 0.95)) + served,
-        )
+        served = served_at(station, rate)
+        return added(line.at(rate, seed), served, served)
 
-    return Expectation(capacity, at, basis)
+    return Expectation(capacity, at, basis, line=line)
+
+
+def served_at(station: Station, rate: float) -> float:
+    """The mean response time of the server in front of a line, in seconds."""
+    return station.closed_form(rate).response_time_mean_seconds or 0.0
 
 
 def packets_of(mix: Mix) -> FloatArray:
