@@ -13,7 +13,8 @@ from sojourn.study import catalogue, kinds
 from sojourn.study.document import Study
 from sojourn.study.evidence import evidence
 from sojourn.study.folder import Record, StudyFolder
-from sojourn.study.points import in_order
+from sojourn.study.points import in_order, shuffled
+from sojourn.study.program_point import ProgramPoints
 from sojourn.study.runner import SystemMissing
 
 MODEL = """
@@ -205,6 +206,47 @@ def test_a_program_may_doubt_its_figures(listed: str, doubtful: str | None, tmp_
     (record,) = measured(text.replace("PYTHON", sys.executable).replace("{{script}}", script), tmp_path).values()
     assert record["failed"] is None
     assert (record.get("doubtful"), record.get("disturbed")) == (doubtful, True if doubtful else None)
+
+
+SHARED = """
+name = "test/shared"
+title = "A program with the figures of two disks"
+source = "nobody"
+question = "does it run once?"
+repetitions = 2
+systems = [{ name = "python", run = ["PYTHON", "-c", "SCRIPT", "{work}", "{kind}"] }]
+factors = { disk = ["a", "b", "c"], kind = ["x", "y"] }
+plots = [{ title = "rate", x = "disk", y = "rate" }]
+
+[program.metrics]
+rate = { at = "disks.name={disk}.rate", quantity = "rate" }
+run = { at = "run", quantity = "number" }
+"""
+DISKS = (
+    "import json, random; print(json.dumps(dict(run=random.random(), "
+    "disks=[dict(name='a', rate=1.0), dict(name='b', rate=2.0)])))"
+)
+
+
+def test_one_run_has_the_figures_of_all_values_that_its_command_does_not_name(tmp_path: Path) -> None:
+    text = SHARED.replace("PYTHON", sys.executable).replace("SCRIPT", DISKS)
+    found = measured(text, tmp_path)
+    assert {key[1]: record["metrics"]["rate"] for key, record in found.items()} == {"a": 1.0, "b": 2.0, "c": None}
+    # A run for each repetition and each value that the command names.
+    runs: dict[tuple[object, ...], set[float]] = {}
+    for (*_, kind, repetition), record in found.items():
+        runs.setdefault((kind, repetition), set()).add(record["metrics"]["run"])
+    assert [len(each) for each in runs.values()] == [1] * 4
+    assert len(set.union(*runs.values())) == 4
+
+
+def test_a_point_that_is_measured_again_has_another_run(tmp_path: Path) -> None:
+    declared = study(SHARED.replace("PYTHON", sys.executable).replace("SCRIPT", DISKS))
+    points = ProgramPoints(declared, tmp_path)
+    one, other = [point for point in shuffled(declared, 1) if point.settings["kind"] == "x"][:2]
+    first = points(one)["metrics"]["run"]
+    assert points(other)["metrics"]["run"] == first
+    assert points(one)["metrics"]["run"] != first
 
 
 def test_a_program_that_could_not_run_is_left_out(tmp_path: Path) -> None:

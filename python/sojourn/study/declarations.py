@@ -131,7 +131,10 @@ class Declared(_Part):
     """A metric read from a program's output."""
 
     at: str
-    """The path in the JSON object: keys and indices joined by dots."""
+    """The path in the JSON object: keys, indices and `key=value`, which chooses of a list, joined by dots.
+
+    It may contain factors in braces.
+    """
     quantity: Quantity
 
 
