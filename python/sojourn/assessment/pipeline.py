@@ -35,8 +35,8 @@ from sojourn.assessment.summary import (
     write_summary,
 )
 from sojourn.assessment.system_file import COMMENT, describe
+from sojourn.assessment.verification import execution as verification
 from sojourn.assessment.verification.assessed import Assessed, capacity, processor_fraction
-from sojourn.assessment.verification.execution import NO_MODEL, unpredicted, verify
 from sojourn.cluster.target import LocalProcesses, Target
 from sojourn.engine.progress import ProgressLine, RequestsAdvance
 from sojourn.failure import CouldNotRun
@@ -170,9 +170,11 @@ class _Assessment:
             self.request.effort.rising_load, is_quiet=found is None or found.is_quiet
         )
         rest = demand.expected_seconds(self.request.effort.demand) + OTHER_STAGES_SECONDS
+        change = verification.expected_seconds(self.request.effort.rising_load)
+        verified = f"; each change that is verified takes {format.about(change)} or more" if self.request.verify else ""
         self.stages.say(
             f"this takes about {format.about(least + rest)}, up to {format.about(most + rest)} if loads have to be "
-            "measured again, and longer for a slow server"
+            f"measured again, and longer for a slow server{verified}"
         )
 
     def _check_machine(self) -> None:
@@ -437,8 +439,8 @@ class _Assessment:
         if not self.request.verify:
             return
         if self.station is None or self.mix is None:
-            self.summary.verification = unpredicted(self.request.verify)
-            self.summary.warnings.append(f"Nothing was verified: {NO_MODEL} ({self.no_model_because}).")
+            self.summary.verification = verification.unpredicted(self.request.verify)
+            self.summary.warnings.append(f"Nothing was verified: {verification.NO_MODEL} ({self.no_model_because}).")
             return
         assert self.summary.demand_fit is not None
         assert self.summary.knee is not None
@@ -471,7 +473,7 @@ class _Assessment:
         )
         self.summary.verification = []
         try:
-            verify(assessed, self.request.verify, self.stages, self.summary.verification.append)
+            verification.verify(assessed, self.request.verify, self.stages, self.summary.verification.append)
         except (Interrupted, KeyboardInterrupt):
             self.summary.incomplete_because = "interrupted while its predictions were verified"
 

@@ -99,6 +99,13 @@ def unpredicted(names: Sequence[str]) -> list[Verification]:
     return [Verification(change=name, says=CHANGES[name].says, unmade_because=NO_MODEL) for name in names]
 
 
+def expected_seconds(effort: rising_load.Effort) -> float:
+    """About how long a change takes, unless steps are lengthened or measured again."""
+    repetitions = min(REPETITIONS_MAX, effort.repetitions)
+    unchanged = (repetitions + 1) * len(COMPARED_FRACTIONS)
+    return (repetitions * len(rising_load.REPEATED_FRACTIONS) + unchanged) * effort.step_seconds
+
+
 class Climbed(NamedTuple):
     """What a climb of a changed system showed."""
 
