@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from sojourn.assessment.held_out import AIMS
+from sojourn.assessment.held_out import AIMS, UTILISATION_MAX
 from sojourn.assessment.summary import Prediction, PredictionError, Verification, VerifiedLoad
 from sojourn.report.assessment.plots.verification import verification as plot
 from sojourn.report.assessment.run import Run
@@ -21,13 +21,13 @@ TITLE = "Changes that were made: predicted beside measured"
 NOTE = (
     "Each prediction was in the run's folder before the change was measured; in brackets its interval. The error is"
     " predicted minus measured, relative to measured. Response times are compared at shares of the predicted capacity,"
-    " in windows without other work. Where the model simulates the server alone, the error is of the same model's times"
-    " for the requests that were sent, on a machine as fast as the unchanged server, measured in alternation, showed it"
-    " to be."
+    " in windows without other work. The unchanged server was measured at the same loads in alternation: where the"
+    " model simulates the server alone, the error is of what the same model says for the requests that were sent, on a"
+    f" machine as fast as that one showed it to be. Loads that fill {UTILISATION_MAX:.0%} or more are not judged."
     f" The aims: {', '.join(f'{aim.name} {aim.fraction:.0%}' for aim in AIMS)}."
 )
 
-HEAD = ("Change", "Figure", "Predicted", "Unchanged, meanwhile", "As the machine was", "Measured", "Error", "Verdict")
+HEAD = ("Change", "Figure", "Predicted", "Unchanged", "Model then", "Measured", "Error", "Verdict")
 
 
 def verified(run: Run) -> Markup:
@@ -37,13 +37,13 @@ def verified(run: Run) -> Markup:
         return Markup("")
     head = (HEAD,)
     rows: list[Row] = [row for each in made for row in _rows(each)]
-    why = [(each.change, _why(each)) for each in made]
+    why = [(each.change, each.says, _why(each)) for each in made]
     return element(
         "section",
         element("h2", "Predictions tried"),
         element("div", figure(plot(run)), class_="plots"),
         grid("table-verification", TITLE, head, rows, NOTE),
-        texts("table-verification-basis", "What each prediction rests on", ("Change", "Basis"), why),
+        texts("table-verification-basis", "What each prediction rests on", ("Change", "What it is", "Basis"), why),
         id="verification",
     )
 
@@ -74,7 +74,7 @@ def print_verification(made: Sequence[Verification], console: Console) -> None:
 
 def _rows(made: Verification) -> Iterator[Row]:
     yield (
-        made.says,
+        made.change,
         "capacity, requests/s",
         _capacity(made),
         "",
@@ -86,7 +86,12 @@ def _rows(made: Verification) -> Iterator[Row]:
     for load in made.loads:
         at = f"at {format.percent(load.fraction_of_predicted_capacity)}"
         for name, figures, error in _figures(load):
-            yield ("", f"{name} {at}", *figures, format.error(error), "")
+            yield ("", f"{name} {at}", *figures, format.error(error), _unjudged(load))
+
+
+def _unjudged(load: VerifiedLoad) -> str:
+    is_full = load.error is not None and (load.utilisation or 0.0) >= UTILISATION_MAX
+    return f"not judged: {format.percent(load.utilisation)} full" if is_full else ""
 
 
 def _figures(load: VerifiedLoad) -> Iterator[tuple[str, tuple[str, ...], float | None]]:
