@@ -11,16 +11,18 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from sojourn.failure import CouldNotRun
 from sojourn.tiers import mysql, php_fpm, postgresql, processes, prometheus, remote, sockets
 from sojourn.tiers.declaration import Tier, parse_all
-from sojourn.tiers.watch import Sources, Watch
+from sojourn.tiers.watch import Sources, Watch, unevenness
 
 SPINS = "while True: pass"
 LISTENS = """
@@ -115,6 +117,7 @@ def test_connections_are_told_by_where_they_come_from_and_go_to(server: tuple[in
         time.sleep(0.1)
         found = sockets.connections({"server": [pid], "us": [os.getpid()]})
     assert found["server"].incoming == 2
+    assert found["server"].incoming_by_process == {pid: 2}
     assert found["us"].outgoing[f"127.0.0.1:{port}"] == 2
 
 
@@ -125,7 +128,7 @@ def test_a_connection_that_ends_while_connections_are_counted_counts_as_one_that
     ending, beginning = socket.create_connection(("127.0.0.1", port)), list[socket.socket]()
     seen = processes.sockets
 
-    def during(pids: set[int]) -> set[int]:
+    def during(pids: set[int]) -> dict[int, set[int]]:
         beginning.append(socket.create_connection(("127.0.0.1", port)))
         found = seen(pids)
         ending.close()
@@ -135,6 +138,27 @@ def test_a_connection_that_ends_while_connections_are_counted_counts_as_one_that
     found = sockets.connections({"us": [os.getpid()]})
     beginning[0].close()
     assert found["us"].outgoing[f"127.0.0.1:{port}"] == 2
+
+
+@pytest.mark.parametrize(
+    ("looks", "expected"),
+    [
+        ([{1: 3, 2: 3}, {1: 5, 2: 5}], 0.0),
+        ([{1: 4}, {2: 4}], 4.0),
+        ([{1: 2, 2: 1}, {1: 4, 2: 2}, {2: 1}], 0.6),
+        ([{1: 7}], None),
+        ([{}, {}], None),
+        ([], None),
+    ],
+)
+def test_how_unevenly_processes_have_connections(looks: list[dict[int, int]], expected: float | None) -> None:
+    assert unevenness(looks) == (None if expected is None else pytest.approx(expected))
+
+
+def test_connections_that_choose_a_process_at_random_have_an_unevenness_of_one() -> None:
+    random = Random(1)
+    looks = [Counter(random.choices((1, 2, 3), k=random.randrange(1, 20))) for _ in range(4000)]
+    assert unevenness(looks) == pytest.approx(1.0, rel=0.05)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn, cast
 
 import numpy as np
@@ -24,7 +25,7 @@ from sojourn.assessment.steps import ClimbStep, Sent, saturated_by_share
 from sojourn.assessment.summary import DemandFit, Knee, Prediction, Step, Verification, VerifiedLoad
 from sojourn.assessment.verification import execution, predictions
 from sojourn.assessment.verification.assessed import Assessed, processor_fraction
-from sojourn.assessment.verification.changes import CHANGES, Arrangement, OtherServer
+from sojourn.assessment.verification.changes import CHANGES, Arrangement, LightLoads, OtherServer
 from sojourn.assessment.verification.comparison import compared
 from sojourn.assessment.verification.execution import Climbed, verify
 from sojourn.assessment.verification.packet_line import transfer_times, window_limit
@@ -119,8 +120,8 @@ class NoBaselines:
 class Measured:
     """Baselines that are known."""
 
-    def __init__(self, knee: Knee, fit: DemandFit = FIT, mix_costs: float = 1.0) -> None:
-        self.knee, self.fit, self.mix_costs = knee, fit, mix_costs
+    def __init__(self, knee: Knee, fit: DemandFit = FIT, mix_costs: float = 1.0, slower: float = 1.0) -> None:
+        self.knee, self.fit, self.mix_costs, self.slower = knee, fit, mix_costs, slower
 
     def climb(self, *_: object) -> Knee:
         return self.knee
@@ -128,16 +129,17 @@ class Measured:
     def demand(self, *_: object) -> DemandFit:
         return self.fit
 
-    def light_loads(self, arrangement: Arrangement, name: str, rates: Sequence[float]) -> list[Step]:
+    def light_loads(self, arrangement: Arrangement, name: str, rates: Sequence[float]) -> LightLoads:
         """Steps of a server whose mix costs more than its documents, each a Poisson process on processor sharing."""
         cost = self.mix_costs * self.fit.fixed_seconds.estimate
         loads = [(rate, rate * cost) for rate in rates]
-        return [
+        steps = [
             step(rate, cost / (1 - load), 3 * cost / (1 - load)).model_copy(
                 update={"server_cpu_fraction": always(load), "server_cpu_seconds_per_request": always(cost)}
             )
             for rate, load in loads
         ]
+        return LightLoads(steps, self.slower)
 
 
 def test_half_the_processor_halves_the_capacity_and_not_the_speed(assessed: Assessed) -> None:
@@ -271,6 +273,10 @@ def test_another_server_is_predicted_from_its_own_demands(assessed: Assessed) ->
     costly = OtherServer("nginx").expectation(assessed, Measured(knee_at(1), FIT, mix_costs=1.25))
     assert costly.capacity.estimate == pytest.approx(800)
     assert costly.at(1).response_time_mean_seconds == pytest.approx(1.25e-3, rel=0.05)
+    # Measured while the machine was slower, it is as fast as its measurement said at the machine's usual speed.
+    later = OtherServer("nginx").expectation(assessed, Measured(knee_at(1), FIT, mix_costs=1.25, slower=1.25))
+    assert later.capacity.estimate == pytest.approx(1000)
+    assert later.at(1).response_time_mean_seconds == pytest.approx(1e-3, rel=0.05)
     assert OtherServer("sojourn").inapplicable(assessed) is not None
 
 
@@ -551,7 +557,8 @@ class Silent:
 
 def climbing(monkeypatch: pytest.MonkeyPatch, climbed: Callable[..., Any]) -> None:
     monkeypatch.setattr(execution._One, "_climbed", climbed)
-    monkeypatch.setattr(execution._One, "_unchanged", lambda *_: None)
+    clock = SimpleNamespace(measure=None, steps=[], climbs=SimpleNamespace(rows=[]), usually_slower=1.0)
+    monkeypatch.setattr(execution._One, "_unchanged", lambda *_: clock)
 
 
 @pytest.mark.usefixtures("without_limits")

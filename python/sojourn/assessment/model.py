@@ -116,6 +116,10 @@ class Delays:
     wakeup_seconds: float = 0.0
     """The wake-up wait of a request at an otherwise idle server."""
 
+    def times(self, factor: float) -> Delays:
+        """All of them longer by a factor."""
+        return Delays(factor * self.latency_seconds, factor * self.interruption_seconds, factor * self.wakeup_seconds)
+
 
 @dataclass(frozen=True)
 class Station:
@@ -149,6 +153,17 @@ class Station:
     def demand_at(self, rate: float) -> float:
         """The mean demand at a rate."""
         return float(self.demands_at(rate).mean())
+
+    def slowed(self, factor: float) -> Station:
+        """The station on a machine on which everything takes longer by a factor."""
+        return replace(
+            self,
+            demands=factor * self.demands,
+            wakeup_seconds=factor * self.wakeup_seconds,
+            capacity=self.capacity / factor,
+            mean_delays=self.mean_delays.times(factor),
+            p95_delays=self.p95_delays.times(factor),
+        )
 
     @property
     def saving(self) -> Saving:

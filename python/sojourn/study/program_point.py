@@ -97,6 +97,8 @@ class ProgramPoints:
 
     def _run(self, point: Point) -> _Run:
         with tempfile.TemporaryDirectory(dir=self.work) as scratch:
+            # A server's own user, such as Apache's, reaches the sites below.
+            Path(scratch).chmod(0o711)
             command = self._command(point, scratch)
             try:
                 done = subprocess.run(

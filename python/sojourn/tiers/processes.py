@@ -44,17 +44,17 @@ def members(pids: list[int]) -> set[int]:
     return found
 
 
-def sockets(pids: set[int]) -> set[int]:
-    """The inodes of the processes' open sockets."""
-    found = set()
-    for pid in pids:
+def sockets(pids: set[int]) -> dict[int, set[int]]:
+    """The inodes of each process's open sockets."""
+    found: dict[int, set[int]] = {pid: set() for pid in pids}
+    for pid, inodes in found.items():
         for name in _entries(PROC / str(pid) / "fd"):
             try:
                 link = os.readlink(f"/proc/{pid}/fd/{name}")
             except OSError:
                 continue
             if link.startswith("socket:["):
-                found.add(int(link[8:-1]))
+                inodes.add(int(link[8:-1]))
     return found
 
 
@@ -72,7 +72,7 @@ def _listening(port: int) -> list[int]:
             fields = line.split()
             if fields[3] == LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
                 inodes.add(int(fields[9]))
-    return [pid for pid in _pids() if inodes & sockets({pid})] if inodes else []
+    return [pid for pid in _pids() if inodes & sockets({pid})[pid]] if inodes else []
 
 
 def _commands(pattern: re.Pattern[str]) -> list[int]:

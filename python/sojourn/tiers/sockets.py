@@ -46,6 +46,8 @@ class Connections:
 
     incoming: int = 0
     """Connections to its listening ports."""
+    incoming_by_process: Counter[int] = field(default_factory=Counter)
+    """The same by the process that accepted them."""
     outgoing: Counter[str] = field(default_factory=Counter)
     """Connections by destination: `HOST:PORT`."""
     accept_queue: int = 0
@@ -95,20 +97,25 @@ def connections(roots: Mapping[str, list[int]]) -> dict[str, Connections]:
     before = _table()
     inodes = {name: processes.sockets(processes.members(pids)) for name, pids in roots.items()}
     known = before | _table()
-    return {name: _of([known[inode].read() for inode in owned & known.keys()]) for name, owned in inodes.items()}
+    return {name: _of(owned, known) for name, owned in inodes.items()}
 
 
-def _of(mine: list[_Socket]) -> Connections:
+def _of(inodes: Mapping[int, set[int]], known: Mapping[int, _Entry]) -> Connections:
+    """The connections of a tier, by the inodes of each of its processes."""
+    mine = [known[inode].read() for inode in set[int]().union(*inodes.values()) & known.keys()]
     listeners = [each for each in mine if each.state == LISTENING]
     ports = {each.port for each in listeners}
     found = Connections(accept_queue=sum(each.queue for each in listeners))
+    accepted = set[int]()
     for each in mine:
         if each.state != ESTABLISHED:
             continue
         if each.port in ports:
-            found.incoming += 1
+            accepted.add(each.inode)
         else:
             found.outgoing[each.remote] += 1
+    found.incoming = len(accepted)
+    found.incoming_by_process.update({pid: len(own & accepted) for pid, own in inodes.items() if own & accepted})
     return found
 
 

@@ -83,6 +83,8 @@ class TierUse(Record):
     incoming_connections: float | None = None
     """Mean number of connections from clients."""
     incoming_connections_max: float | None = None
+    incoming_unevenness: float | None = None
+    """How unevenly its processes had them (`unevenness`); None with one process."""
     accept_queue: float | None = None
     outgoing_connections: dict[str, float] = Field(default_factory=dict)
     """Mean number of outgoing connections by destination."""
@@ -346,10 +348,29 @@ def _tier(probed: _Span, looks: Sequence[sockets.Connections]) -> TierUse:
         disk_written_bytes_per_second=probed.per_second("disk_written_bytes"),
         incoming_connections=float(np.mean([look.incoming for look in looks])) if looks else None,
         incoming_connections_max=float(max(look.incoming for look in looks)) if looks else None,
+        incoming_unevenness=unevenness([look.incoming_by_process for look in looks]),
         accept_queue=float(np.mean([look.accept_queue for look in looks])) if looks else probed.mean("accept_queue"),
         outgoing_connections={where: count / len(looks) for where, count in outgoing.most_common()},
         connection_samples=len(looks) or None,
     )
+
+
+def unevenness(looks: Sequence[Mapping[int, int]]) -> float | None:
+    """How unevenly processes have connections: their variance beside that of connections that choose at random.
+
+    Args:
+        looks: connections by process, one mapping for each look.
+
+    Returns:
+        0 if all processes always have equally many, 1 as if each connection were with any of them, more where they
+        keep to some; None with fewer than two processes.
+    """
+    processes = set[int]().union(*looks)
+    connections = sum(sum(look.values()) for look in looks)
+    if len(processes) < 2 or not connections:
+        return None
+    apart = sum((look.get(pid, 0) - sum(look.values()) / len(processes)) ** 2 for look in looks for pid in processes)
+    return apart / connections / (1 - 1 / len(processes))
 
 
 def _database(looks: Sequence[_Look]) -> DatabaseUse | None:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sojourn import systems
 from sojourn.assessment.model import Station
@@ -58,6 +58,14 @@ class Arrangement:
         return self.launch.confinement.processors if self.launch.confinement else None
 
 
+class LightLoads(NamedTuple):
+    """Another server under the log's own mix."""
+
+    steps: Sequence[Step]
+    slower: float
+    """How much longer the assessed server took meanwhile than in the assessment, as a factor of CPU time."""
+
+
 class Baselines(Protocol):
     """Measures the starting point of a prediction, where the assessment lacks it."""
 
@@ -69,7 +77,7 @@ class Baselines(Protocol):
         """Measures the service demand of another server."""
         ...
 
-    def light_loads(self, arrangement: Arrangement, name: str, rates: Sequence[float]) -> list[Step]:
+    def light_loads(self, arrangement: Arrangement, name: str, rates: Sequence[float]) -> LightLoads:
         """Measures another server under the log's own mix at low rates, in requests/s."""
         ...
 
@@ -306,7 +314,8 @@ class OtherServer:
         about = assessed.capacity * float(assessed.mix.demands(assessed.demand_fit).mean())
         rates = [fraction * about / float(assessed.mix.demands(own).mean()) for fraction in LIGHT_FRACTIONS]
         light = baselines.light_loads(self.arrangement(assessed), self.name, rates)
-        station = predictions.other_server(assessed, own, light)
+        # As it would have been in the assessment: capacities are compared with that one's.
+        station = predictions.other_server(assessed, own, light.steps).slowed(1 / light.slower)
         factor, (low, high) = station.calibration, assessed.capacity_range
         capacity = scaled(station.capacity, (low * factor.estimate / factor.high, high * factor.estimate / factor.low))
         if capacity.high > CAPACITIES_APART_MAX * capacity.low:

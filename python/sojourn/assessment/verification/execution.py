@@ -24,7 +24,7 @@ from sojourn.assessment.simulation import simulate_measured
 from sojourn.assessment.steps import ClimbStep
 from sojourn.assessment.summary import DemandFit, DemandPoint, Knee, Step, Verification, VerifiedLoad
 from sojourn.assessment.verification.assessed import Assessed
-from sojourn.assessment.verification.changes import CHANGES, Arrangement, Change
+from sojourn.assessment.verification.changes import CHANGES, LIGHT_FRACTIONS, Arrangement, Change, LightLoads
 from sojourn.assessment.verification.comparison import at_load, compared, measured_at
 from sojourn.assessment.verification.predictions import Expectation, served_at
 from sojourn.assessment.verification.unchanged import Unchanged
@@ -39,7 +39,7 @@ REPETITIONS_MAX = 3
 """The most climbs of a changed system."""
 COMPARED_FRACTIONS = (0.5, 0.84)
 """Loads at which response times are compared, as fractions of the predicted capacity."""
-LIGHT_REPETITIONS = 2
+LIGHT_REPETITIONS = 3
 """Climbs of another server at light loads, from which other loads are predicted."""
 NO_MODEL = "without a model there are no predictions to verify"
 LINK_ADDRESS = "10.77.0.1"
@@ -160,7 +160,11 @@ class _One:
         assert predicted is not None
         arrangement = self.change.arrangement(self.assessed)
         with ExitStack() as running:
-            unchanged = self._unchanged(running, [load.offered_requests_per_second for load in made.loads])
+            unchanged = None
+            if self.expectation is not None and self.expectation.station is not None:
+                same = [load.offered_requests_per_second for load in made.loads]
+                rates = same if self.expectation.is_assessed_server else self._light_rates
+                unchanged = self._unchanged(running, "unchanged", rates)
             alternate = unchanged.measure if unchanged else None
             climbed = self._climbed(arrangement, RunFolder(self.folder), predicted.estimate, alternate)
         made = made.model_copy(update={"loads": self._on_the_machine_as_it_was(made.loads, climbed, unchanged)})
@@ -168,14 +172,16 @@ class _One:
         disturbances = [*climbed.disturbances, *(f"in the unchanged server's loads: {each}" for each in beside)]
         return compared(made, climbed.knee, climbed.steps, disturbances, arrangement.processors or 1.0)
 
-    def _unchanged(self, running: ExitStack, rates: Sequence[float]) -> Unchanged | None:
-        """Starts the unchanged server; None if the prediction is of more than that with other resources."""
-        if self.expectation is None or not self.expectation.is_assessed_server:
-            return None
+    def _unchanged(self, running: ExitStack, name: str, rates: Sequence[float]) -> Unchanged:
+        """Starts the unchanged server, to measure these loads in requests/s."""
         assessed = self.assessed
-        climbs = Climbs(RunFolder.create(self.folder / "unchanged"), _effort(assessed, rates[-1]))
-        server = assessed.server.start(self._launch(assessed.launch, "unchanged"))
-        return Unchanged(assessed, self._climb(running.enter_context(server), climbs), climbs, rates)
+        climbs = Climbs(RunFolder.create(self.folder / name), _effort(assessed, rates[-1]))
+        server = running.enter_context(assessed.server.start(self._launch(assessed.launch, name)))
+        return Unchanged(assessed, self._climb(server, climbs), climbs, rates)
+
+    @property
+    def _light_rates(self) -> list[float]:
+        return [fraction * self.assessed.capacity for fraction in LIGHT_FRACTIONS]
 
     def _on_the_machine_as_it_was(
         self, loads: Sequence[VerifiedLoad], climbed: Climbed, unchanged: Unchanged | None
@@ -195,11 +201,13 @@ class _One:
             if line is not None:
                 said = line.at_step(step, sessions, served_at(assessed.station, rate), assessed.seed)
                 return load.model_copy(update={"judged": said, "utilisation": rate / line.capacity})
-            if station is None:
+            if station is None or unchanged is None:
                 return load
-            then, same = station, None
-            if unchanged is not None and (beside := at_load(load, unchanged.steps)) is not None:
+            beside = at_load(load, unchanged.steps) if expectation.is_assessed_server else None
+            if beside is not None:
                 then, same = unchanged.as_fast_as(beside, station), measured_at(beside)
+            else:
+                then, same = station.slowed(unchanged.usually_slower), None
             said = simulate_measured(then, sessions, step, assessed.seed)
             filled = rate / min(then.capacity, then.busy_capacity)
             return load.model_copy(update={"unchanged": same, "judged": said, "utilisation": filled})
@@ -224,16 +232,20 @@ class _One:
         folder.write_json(f"demand-{name}.json", [point.model_dump() for point in points])
         return fitted
 
-    def light_loads(self, arrangement: Arrangement, name: str, rates: Sequence[float]) -> list[Step]:
+    def light_loads(self, arrangement: Arrangement, name: str, rates: Sequence[float]) -> LightLoads:
         """See `changes.Baselines`."""
         folder = RunFolder.create(self.folder / f"light-loads-{name}")
         climbs = Climbs(folder, _effort(self.assessed, rates[-1]))
-        with arrangement.server.start(self._launch(arrangement.launch)) as server:
+        with ExitStack() as running:
+            clock = self._unchanged(running, "clock", self._light_rates)
+            server = running.enter_context(arrangement.server.start(self._launch(arrangement.launch)))
             climb = self._climb(server, climbs)
-            for repetition in range(LIGHT_REPETITIONS):
-                climb.at(f"repetition-{repetition + 1}", rates)
+            climb.at("warm-up", rates)
+            for number in range(1, LIGHT_REPETITIONS + 1):
+                clock.measure(number)
+                climb.at(f"repetition-{number}", rates, draw=number)
         self.disturbances += (f"at light loads: {each}" for each in steps.warnings(climbs.rows))
-        return steps.over_levels(climbs.levels())
+        return LightLoads(steps.over_levels(climbs.levels()), clock.usually_slower)
 
     def _climb(
         self,
