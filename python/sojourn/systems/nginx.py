@@ -10,6 +10,7 @@ NGINX = Configured(
     access_log_off="access_log off;",
     access_log_on="access_log $work/access.log combined buffer=64k flush=1s;",
     user="user $login;",
-    secure="ssl_certificate $certificate; ssl_certificate_key $key;",
+    # Before 1.23.4 TLS 1.3 was not the default, and sessions of TLS 1.2 are resumed without a key exchange.
+    secure="ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate $certificate; ssl_certificate_key $key;",
     secure_listen=" ssl http2",
 )
