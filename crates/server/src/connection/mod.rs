@@ -69,8 +69,8 @@ pub struct Shared<'a> {
     pub limits: &'a Limits,
     /// True during a graceful shutdown: every response is the last one of its connection.
     pub is_draining: bool,
-    /// The driver stops receiving for this connection as soon as that wants to send. Otherwise the connection has to
-    /// [ask](Want::CancelReceive) for it before.
+    /// The driver passes nothing that it receives to this connection as soon as that wants to send. Otherwise the connection
+    /// has to [ask](Want::CancelReceive) for it before.
     pub stops_receiving: bool,
     /// The token of the connection that handles an event.
     pub token: u64,

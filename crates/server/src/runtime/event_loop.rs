@@ -78,8 +78,6 @@ pub struct LoopState<'a, P> {
     pub slot: Slot,
     /// Open connections of the whole server.
     connections: Watermark,
-    /// The driver stops receiving as soon as a connection wants to send.
-    pub stops_receiving: bool,
     /// Set once the server is stopping.
     pub drain: Option<Drain>,
 }
@@ -101,7 +99,6 @@ impl<'a, P> LoopState<'a, P> {
             served: Served::default(),
             slot,
             connections: site.limits.connections_watermark(),
-            stops_receiving: false,
             drain: None,
         })
     }
@@ -126,13 +123,12 @@ impl<'a, P> LoopState<'a, P> {
 
     /// Passes an event to the connection with `token`; returns its next want.
     pub fn handle(&mut self, token: u64, event: Event) -> Want {
-        let (are_many, stops_receiving) = (self.connections.is_high(), self.stops_receiving);
+        let are_many = self.connections.is_high();
         let (clients, mut context) = self.context(token);
         let client = clients.at(token);
         context.shared.ends = client.ends;
         // With TLS, it is the layer of TLS that receives.
-        context.shared.stops_receiving =
-            stops_receiving && matches!(client.connection, Connection::Launched(_));
+        context.shared.stops_receiving = matches!(client.connection, Connection::Launched(_));
         // Connections to upstreams are kept nevertheless.
         context.shared.is_draining |= client.is_contended || are_many && client.permit.is_taken();
         client.connection.handle(event, &mut context)

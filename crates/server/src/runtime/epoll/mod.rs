@@ -99,7 +99,6 @@ impl<'a, D: Disk> Loop<'a, D> {
         if let Some(fd) = disk.completion_fd() {
             watch(fd, DISK)?;
         }
-        state.stops_receiving = true;
         let mut sends = Gathered::default();
         if let Some(outbox) = state.handler.outbox() {
             watch(outbox.waker_fd(), WAKER)?;

@@ -1,10 +1,11 @@
-//! A client: a connection with its socket and its one operation in progress.
+//! A client: a connection with its socket and its operation in progress, and possibly a receive beside it.
 //!
-//! Memory that the kernel reads or writes is kept only in [`Operation`], and a client is only dropped when nothing is
-//! in progress. So no memory is freed that the kernel still uses.
+//! Memory that the kernel reads or writes is kept only in [`Operation`] and [`Beside`], and a client is only dropped when
+//! nothing is in progress but a receive, whose memory is then kept without it. So no memory is freed that the kernel still
+//! uses.
 
 use super::read::Reading;
-use crate::connection::{Buffer, Output, Reason};
+use crate::connection::{Buffer, Event, Output, Reason};
 use crate::runtime::event_loop;
 
 /// A connection and its socket.
@@ -14,13 +15,15 @@ pub struct Pending {
     pub operation: Operation,
     /// Why the operation in progress was cancelled.
     pub interruption: Option<Interruption>,
+    /// An upstream connection that was idle receives while its request is sent.
+    pub beside: Option<Beside>,
     /// True if receiving may succeed immediately.
     pub may_be_readable: bool,
 }
 
 impl Default for Pending {
     fn default() -> Pending {
-        Pending { operation: Operation::Nothing, interruption: None, may_be_readable: true }
+        Pending { operation: Operation::Nothing, interruption: None, beside: None, may_be_readable: true }
     }
 }
 
@@ -39,6 +42,12 @@ pub enum Operation {
     /// The ring has closed the socket.
     Closed,
     AwaitingHelper,
+}
+
+/// A receive beside the operation. The connection gets what it brings when it wants to receive next.
+pub enum Beside {
+    Receiving(Buffer),
+    Received(Event),
 }
 
 /// Pieces of memory per operation; the next operation sends the rest.

@@ -1,6 +1,7 @@
 //! Performs wants: passes each to the ring, a helper or a non-blocking call, and returns the outcome to the connection.
 //!
-//! A client wants one thing at a time, so it has one operation in progress. An operation that takes too long or is no
+//! A client wants one thing at a time, so it has one operation in progress. But a connection to an upstream that was idle sends
+//! its request without ending its receive, which brings the answer. An operation that takes too long or is no
 //! longer needed is cancelled; it then completes like any other, possibly with success.
 
 use std::os::fd::IntoRawFd;
@@ -11,7 +12,7 @@ use rustix::io::Errno;
 use sojourn_content::{FileRange, Job};
 
 use super::Ring;
-use super::client::{Interruption, Operation};
+use super::client::{Beside, Interruption, Operation};
 use super::queue::{Completion, Purpose};
 use super::read::Reading;
 use crate::clients;
@@ -27,6 +28,9 @@ impl Ring<'_> {
     /// Handles the completion of a client's operation.
     pub(super) fn complete(&mut self, completion: &Completion) {
         let Completion { purpose, token, result, .. } = *completion;
+        if purpose == Purpose::Receive && self.is_beside(token) {
+            return self.received_beside(completion);
+        }
         let client = self.state.clients.at(token);
         let interruption = client.progress.interruption.take();
         let doing = std::mem::replace(&mut client.progress.operation, Operation::Nothing);
@@ -57,7 +61,13 @@ impl Ring<'_> {
             }
             // In all that time part of it may have been sent, but not everything.
             (Operation::Sending(..) | Operation::AwaitingRoom(_), Some(_)) => Some(Event::Expired),
-            (Operation::Receiving(buffer), _) => self.received(token, buffer, completion),
+            (Operation::Receiving(buffer), _) => match self.received(token, buffer, completion) {
+                Ok(event) => Some(event),
+                Err(buffer) => {
+                    self.state.clients.at(token).progress.operation = Operation::Receiving(buffer);
+                    return self.submit_receive(token);
+                }
+            },
             (Operation::Sending(output, _), None) => self.sent(token, output, result),
             (Operation::AwaitingRoom(output), None) => self.send(token, output),
             (Operation::Reading(reading), _) => self.advance(token, reading, result),
@@ -136,7 +146,10 @@ impl Ring<'_> {
         let mut sends = 0;
         loop {
             let event = match want {
-                Want::Receive(buffer) => return self.receive(token, buffer),
+                Want::Receive(buffer) => match self.receive(token, buffer) {
+                    None => return,
+                    event => event,
+                },
                 Want::Send(output) if sends == SENDS_PER_ITERATION => {
                     self.state.clients.at(token).progress.operation = Operation::Runnable(output);
                     self.state.runnable.push(token);
@@ -144,6 +157,7 @@ impl Ring<'_> {
                 }
                 Want::Send(output) => {
                     sends += 1;
+                    self.keep_receiving(token);
                     self.send(token, output)
                 }
                 Want::Open(opening) => self.submit(token, Job::Open(opening)),
@@ -217,14 +231,9 @@ impl Ring<'_> {
 
     /// Handles a completion for a client that has ended.
     fn abandon(&mut self, doing: Operation, completion: &Completion, reason: Reason) {
-        let (token, count) = (completion.token, completion.result.unwrap_or(0));
+        let token = completion.token;
         match doing {
-            Operation::Receiving(mut buffer) => {
-                if let Some(id) = completion.buffer() {
-                    self.buffers.take(id, count as usize, buffer.space());
-                }
-                self.state.pool.put_buffer(buffer);
-            }
+            Operation::Receiving(buffer) => self.discard(buffer, completion),
             Operation::Sending(..) if completion.purpose == Purpose::CloseAfterSend => {
                 self.state.clients.at(token).progress.operation = Operation::Closed;
             }
@@ -233,11 +242,18 @@ impl Ring<'_> {
         self.close(token, reason);
     }
 
-    /// Closes and drops a client without an operation in progress.
+    /// Closes and drops a client without an operation in progress other than a receive.
     pub(super) fn close(&mut self, token: u64, reason: Reason) {
         let client = self.state.remove(token, reason);
         let socket = client.socket.into_raw_fd();
-        if !matches!(client.progress.operation, Operation::Closed) {
+        let is_closed = matches!(client.progress.operation, Operation::Closed);
+        match (client.progress.operation, client.progress.beside) {
+            (Operation::Receiving(buffer), _) | (_, Some(Beside::Receiving(buffer))) => {
+                self.leave(token, buffer);
+            }
+            _ => {}
+        }
+        if !is_closed {
             let close = opcode::Close::new(types::Fd(socket)).build().flags(Flags::SKIP_SUCCESS);
             // SAFETY: it points to no memory, and the descriptor is no longer used elsewhere.
             unsafe { self.queue.push(close, Purpose::Nothing, 0) };

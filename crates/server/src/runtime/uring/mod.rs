@@ -13,10 +13,11 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Barrier;
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use io_uring::{opcode, types};
 use sojourn_content::Done;
 
-use crate::connection::{Connection, Event, Outbox};
+use crate::connection::{Buffer, Connection, Event, Outbox};
 use crate::counters::Counter;
 use crate::counters::scoreboard::Permit;
 use crate::memory;
@@ -80,6 +81,8 @@ struct Ring<'a> {
     buffers: Buffers,
     /// Receives in progress into memory of connections.
     lent: usize,
+    /// What receives still in progress write to, by the tokens of clients that have left.
+    left: HashMap<u64, Buffer>,
     scratch: Scratch,
     disk: HelperDisk,
     listeners: Vec<RingListener>,
@@ -100,6 +103,7 @@ impl<'a> Ring<'a> {
             queue,
             buffers,
             lent: 0,
+            left: HashMap::new(),
             scratch: Scratch::new(),
             disk,
             listeners: listeners
@@ -131,7 +135,9 @@ impl<'a> Ring<'a> {
     }
 
     fn is_finished(&self) -> bool {
-        self.listeners.iter().all(RingListener::is_closed) && self.state.clients.is_empty()
+        self.listeners.iter().all(RingListener::is_closed)
+            && self.state.clients.is_empty()
+            && self.left.is_empty()
     }
 
     /// The time until the next tick, if anything depends on it.

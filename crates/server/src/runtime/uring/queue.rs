@@ -2,7 +2,7 @@
 //!
 //! Submitting costs nothing until the next wait, where one system call submits all operations and returns completions.
 //! Every operation carries its purpose and token, and its completion returns them. A client has at most one operation
-//! in progress, so this identifies it.
+//! with a purpose in progress, so this identifies it.
 //!
 //! Nothing is lost if there are more operations or completions than fit: operations wait in a backlog here, completions
 //! in the kernel (`IORING_FEAT_NODROP`).
@@ -147,7 +147,7 @@ impl Queue {
     ///
     /// The memory it points to must stay valid until its completion.
     pub unsafe fn push(&mut self, operation: Entry, purpose: Purpose, token: u64) {
-        self.memory.note(&operation, token);
+        self.memory.note(&operation, purpose.of(token));
         // SAFETY: guaranteed by the caller.
         unsafe { self.push_chain(operation.user_data(purpose.of(token)), None) }
     }
@@ -159,7 +159,7 @@ impl Queue {
     ///
     /// The memory they point to must stay valid until that completion.
     pub unsafe fn push_pair(&mut self, first: (Entry, Purpose), second: (Entry, Purpose), token: u64) {
-        self.memory.note(&first.0, token);
+        self.memory.note(&first.0, first.1.of(token));
         // If the first operation fails, the linked one is skipped without a completion.
         let flags = Flags::IO_LINK | Flags::SKIP_SUCCESS;
         let head = first.0.flags(flags).user_data(first.1.of(token));
@@ -199,11 +199,12 @@ impl Queue {
         let before = into.len();
         into.extend(self.ring.completion().map(|entry| Completion::of(&entry)));
         for completion in &into[before..] {
-            if let Purpose::Receive | Purpose::Send | Purpose::CloseAfterSend | Purpose::Read =
-                completion.purpose
-            {
-                self.memory.check(completion.purpose, completion.token);
-            }
+            let purpose = match completion.purpose {
+                Purpose::CloseAfterSend => Purpose::Send,
+                purpose @ (Purpose::Receive | Purpose::Send | Purpose::Read) => purpose,
+                _ => continue,
+            };
+            self.memory.check(purpose, purpose.of(completion.token));
         }
         outcome.map(drop).or_else(|error| if is_passing(&error) { Ok(()) } else { Err(error) })
     }

@@ -4,6 +4,9 @@
 //!
 //! One operation receives once. Multishot receives were no faster when measured, and would continue while a client's
 //! responses wait to be sent, so a client that sends requests without reading could not be held back.
+//!
+//! A receive of an idle connection to an upstream goes on while a request is sent: to end it before and to submit it again
+//! would be two more operations for every request.
 
 use std::os::fd::AsRawFd;
 
@@ -13,7 +16,7 @@ use rustix::io::Errno;
 
 use super::Ring;
 use super::buffers::{BYTES_EACH, GROUP};
-use super::client::Operation;
+use super::client::{Beside, Operation};
 use super::queue::{Completion, Purpose};
 use crate::connection::{Buffer, Event, Reason};
 use crate::memory;
@@ -32,10 +35,25 @@ fn is_lent(buffer: &Buffer) -> bool {
 }
 
 impl Ring<'_> {
-    pub(super) fn receive(&mut self, token: u64, mut buffer: Buffer) {
-        let wait = self.state.clients.at(token).connection.waits_for();
+    /// Receives, or returns what has been received already.
+    pub(super) fn receive(&mut self, token: u64, mut buffer: Buffer) -> Option<Event> {
+        let client = self.state.clients.at(token);
+        let (wait, beside) = (client.connection.waits_for(), client.progress.beside.take());
+        if let Some(beside) = beside {
+            // It was idle before, so it has received nothing that the new bytes belong behind.
+            self.state.pool.put_buffer(buffer);
+            match beside {
+                Beside::Received(event) => return Some(event),
+                Beside::Receiving(buffer) => {
+                    self.state.clients.at(token).progress.operation = Operation::Receiving(buffer);
+                }
+            }
+            self.state.begin_wait(token, wait);
+            return None;
+        }
         if self.state.ends(token, wait) {
-            return self.receive_last(token, buffer);
+            self.receive_last(token, buffer);
+            return None;
         }
         if buffer.is_for_short_response() && self.lent < LENT_MAX && !memory::is_short() {
             buffer = self.state.pool.fill(buffer);
@@ -43,9 +61,10 @@ impl Ring<'_> {
         self.state.clients.at(token).progress.operation = Operation::Receiving(buffer);
         self.submit_receive(token);
         self.state.begin_wait(token, wait);
+        None
     }
 
-    fn submit_receive(&mut self, token: u64) {
+    pub(super) fn submit_receive(&mut self, token: u64) {
         let client = self.state.clients.at(token);
         let first = if std::mem::take(&mut client.progress.may_be_readable) { 0 } else { POLL_FIRST };
         let socket = types::Fd(client.socket.as_raw_fd());
@@ -71,12 +90,65 @@ impl Ring<'_> {
         self.lent -= usize::from(is_lent(buffer));
     }
 
+    /// The client is about to send: it gets what arrives meanwhile when it wants to receive again.
+    pub(super) fn keep_receiving(&mut self, token: u64) {
+        let progress = &mut self.state.clients.at(token).progress;
+        if matches!(progress.operation, Operation::Receiving(_))
+            && let Operation::Receiving(buffer) =
+                std::mem::replace(&mut progress.operation, Operation::Nothing)
+        {
+            progress.beside = Some(Beside::Receiving(buffer));
+            // It was to end what was idle and now is not. If it still ends the receive, that is submitted again.
+            progress.interruption = None;
+        }
+    }
+
+    /// True if a receive of this client, who may have left, goes on beside what it does.
+    pub(super) fn is_beside(&mut self, token: u64) -> bool {
+        let client = self.state.clients.find(token);
+        client.is_none_or(|client| matches!(client.progress.beside, Some(Beside::Receiving(_))))
+    }
+
+    /// Such a receive has completed.
+    pub(super) fn received_beside(&mut self, completion: &Completion) {
+        let token = completion.token;
+        let beside = self.state.clients.find(token).and_then(|client| client.progress.beside.take());
+        let Some(Beside::Receiving(buffer)) = beside else {
+            let buffer = self.left.remove(&token).expect("it has left while it received");
+            self.take_back(&buffer);
+            return self.discard(buffer, completion);
+        };
+        self.take_back(&buffer);
+        match self.received(token, buffer, completion) {
+            Ok(event) => {
+                self.state.clients.at(token).progress.beside = Some(Beside::Received(event));
+            }
+            // It is submitted when the client wants to receive.
+            Err(buffer) => self.state.pool.put_buffer(buffer),
+        }
+    }
+
+    /// Ends the receive of a client that leaves, and keeps its memory until then.
+    pub(super) fn leave(&mut self, token: u64, buffer: Buffer) {
+        self.left.insert(token, buffer);
+        self.queue.cancel(Purpose::Receive, token);
+    }
+
+    /// A receive has completed whose bytes nobody wants any more.
+    pub(super) fn discard(&mut self, mut buffer: Buffer, completion: &Completion) {
+        if let Some(id) = completion.buffer() {
+            self.buffers.take(id, completion.result.unwrap_or(0) as usize, buffer.space());
+        }
+        self.state.pool.put_buffer(buffer);
+    }
+
+    /// The event, or the buffer if the receive has to be submitted again.
     pub(super) fn received(
         &mut self,
         token: u64,
         mut buffer: Buffer,
         completion: &Completion,
-    ) -> Option<Event> {
+    ) -> Result<Event, Buffer> {
         match (completion.result, completion.buffer()) {
             (Ok(count @ 1..), Some(id)) => {
                 buffer = self.state.pool.fill(buffer);
@@ -93,12 +165,12 @@ impl Ring<'_> {
                         Transfer::Ended => {}
                         Transfer::Failed => {
                             self.state.pool.put_buffer(buffer);
-                            return Some(Event::Failed);
+                            return Ok(Event::Failed);
                         }
                     }
                 }
                 self.state.clients.at(token).progress.may_be_readable = leaves_data;
-                Some(Event::Received(buffer))
+                Ok(Event::Received(buffer))
             }
             (Ok(count @ 1..), None) => {
                 let bytes = buffer.space();
@@ -106,18 +178,15 @@ impl Ring<'_> {
                 unsafe { bytes.set_len(bytes.len() + count as usize) };
                 self.count_received(token, count as usize);
                 self.state.clients.at(token).progress.may_be_readable = completion.leaves_data();
-                Some(Event::Received(buffer))
+                Ok(Event::Received(buffer))
             }
-            (Ok(0), _) => Some(Event::Ended),
-            // When this is submitted, the used buffers have been returned.
-            (Err(Errno::NOBUFS | Errno::INTR | Errno::AGAIN), _) => {
-                let client = self.state.clients.at(token);
-                client.progress.operation = Operation::Receiving(buffer);
-                client.progress.may_be_readable = true;
-                self.submit_receive(token);
-                None
+            (Ok(0), _) => Ok(Event::Ended),
+            // When it is submitted again, the used buffers have been returned. It was cancelled when it was idle, if at all.
+            (Err(Errno::NOBUFS | Errno::INTR | Errno::AGAIN | Errno::CANCELED), _) => {
+                self.state.clients.at(token).progress.may_be_readable = true;
+                Err(buffer)
             }
-            (Err(_), _) => Some(Event::Failed),
+            (Err(_), _) => Ok(Event::Failed),
         }
     }
 

@@ -21,17 +21,17 @@ mod implementation {
         fn __asan_unpoison_memory_region(start: *const c_void, size: usize);
     }
 
-    /// The memory of the operations in progress, by their tokens: addresses and lengths.
+    /// The memory of the operations in progress, by their user data: addresses and lengths.
     #[derive(Default)]
     pub struct KernelMemory(HashMap<u64, Vec<(usize, usize)>>);
 
     impl KernelMemory {
         /// Notes the memory of `operation`, which is about to be submitted.
-        pub fn note(&mut self, operation: &Entry, token: u64) {
+        pub fn note(&mut self, operation: &Entry, data: u64) {
             let regions = regions(operation);
             if !regions.is_empty() {
-                let before = self.0.insert(token, regions);
-                assert!(before.is_none(), "client {token} has two operations with memory");
+                let before = self.0.insert(data, regions);
+                assert!(before.is_none(), "{data:x} has two operations with memory");
             }
         }
 
@@ -39,14 +39,11 @@ mod implementation {
         ///
         /// # Panics
         /// If memory of it has been freed meanwhile.
-        pub fn check(&mut self, purpose: impl Debug, token: u64) {
-            for (start, length) in self.0.remove(&token).into_iter().flatten() {
+        pub fn check(&mut self, purpose: impl Debug, data: u64) {
+            for (start, length) in self.0.remove(&data).into_iter().flatten() {
                 // SAFETY: it only looks at the sanitizer's marks.
                 let freed = unsafe { __asan_region_is_poisoned(start as *const c_void, length) };
-                assert!(
-                    freed.is_null(),
-                    "{purpose:?} of client {token}: {freed:?} was freed before it completed"
-                );
+                assert!(freed.is_null(), "{purpose:?} of {data:x}: {freed:?} was freed before it completed");
             }
         }
     }
@@ -99,9 +96,9 @@ mod implementation {
     pub struct KernelMemory {}
 
     impl KernelMemory {
-        pub fn note(&mut self, _operation: &Entry, _token: u64) {}
+        pub fn note(&mut self, _operation: &Entry, _data: u64) {}
 
-        pub fn check(&mut self, _purpose: impl Debug, _token: u64) {}
+        pub fn check(&mut self, _purpose: impl Debug, _data: u64) {}
     }
 
     pub fn lend(_start: *const u8, _length: usize) {}

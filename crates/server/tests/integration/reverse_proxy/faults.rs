@@ -289,3 +289,58 @@ fn each_fault_is_seen_and_nothing_of_it_stays() {
         }
     });
 }
+
+/// An upstream may close a kept connection at any time, also while the next request is on its way.
+#[test]
+fn connections_that_end_while_they_are_kept_lose_no_request() {
+    const CLIENTS: u64 = 8;
+    const REQUESTS_EACH: u64 = 200;
+    for architecture in ["amped", "uring"] {
+        let upstream = Upstream::start(|peer| {
+            while let Some(head) = peer.head() {
+                let target = head.split(' ').nth(1).unwrap();
+                let length = target.len();
+                peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{target}").as_bytes());
+                let number: u64 = target[1..].parse().unwrap();
+                let pause = |micros| std::thread::sleep(Duration::from_micros(micros));
+                match number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60 {
+                    0 => return,
+                    1 => return pause(50),
+                    2 => return pause(300),
+                    3 => {
+                        pause(3000);
+                        return peer.reset();
+                    }
+                    _ => {}
+                }
+            }
+        });
+        let server = proxy(
+            architecture,
+            &[upstream.address],
+            &[&|options| {
+                options.memory.memory_bytes = 0;
+                options.site.limits.upstream.failures_max = 1_000_000;
+            }],
+        );
+        let ask = |first: u64| {
+            let mut client = Client::to(server.address);
+            for number in first..first + REQUESTS_EACH {
+                client.send(format!("GET /{number} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
+                let head = String::from_utf8(client.until(b"\r\n\r\n")).unwrap();
+                assert!(head.starts_with("HTTP/1.1 200 "), "{architecture}: {head}");
+                let target = format!("/{number}");
+                assert_eq!(client.take(target.len()), target.as_bytes(), "{architecture}");
+            }
+        };
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                let ask = &ask;
+                scope.spawn(move || ask(client * REQUESTS_EACH));
+            }
+        });
+        server.wait_until(Counter::ConnectionsOpen, 0);
+        assert!(upstream.connections() > 100, "{architecture}");
+        server.stop();
+    }
+}

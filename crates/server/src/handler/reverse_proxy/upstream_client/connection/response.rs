@@ -23,7 +23,8 @@ impl UpstreamConnection {
         self.is_receiving = true;
         // Bytes already received must not be lost when receiving is cancelled; FastCGI records are not response bytes.
         let is_response = self.is_sent && !matches!(self.protocol, UpstreamProtocol::FastCgi(_));
-        let is_head = matches!(self.stage, Stage::Head);
+        // A response may come to the receive of an idle connection.
+        let is_head = matches!(self.stage, Stage::Head | Stage::Idle);
         let empty = if is_head { Buffer::for_response(self.is_long) } else { Buffer::default() };
         Want::Receive(if is_response && self.input.is_allocated() {
             std::mem::take(&mut self.input)
