@@ -1,6 +1,6 @@
 //! The handshake, until the inner protocol is known, and the answer to clients that do not speak TLS.
 
-use rustls::HandshakeKind;
+use rustls::{HandshakeKind, ProtocolVersion};
 use sojourn_http::Status;
 
 use super::super::{Application, Buffer, Context, Http1, Http2, Reason, Want};
@@ -28,6 +28,9 @@ impl TlsConnection {
             context.served.count(resumed);
         }
         self.undelivered_bytes = 0;
+        // With TLS 1.3, what a server says behind the client's last flight is tickets alone.
+        self.holds_tickets =
+            !self.is_to_upstream() && self.session.protocol_version() == Some(ProtocolVersion::TLSv1_3);
         let State::Handshake(machine) = &mut self.state else { unreachable!("it is opened once") };
         self.state = State::Open(match (machine.take(), self.session.alpn_protocol()) {
             (Some(machine), _) => Inner::Launched(machine),

@@ -47,6 +47,8 @@ pub struct TlsConnection {
     closing: Option<Reason>,
     /// `close_notify` has not been sent yet.
     owes_close_notify: bool,
+    /// What TLS has to send is tickets alone, which leave together with the first output.
+    holds_tickets: bool,
     /// The other side has closed.
     is_ended: bool,
     /// Received bytes of which the inner connection has seen nothing yet.
@@ -103,6 +105,7 @@ impl TlsConnection {
             operation: Operation::Nothing,
             closing: None,
             owes_close_notify: true,
+            holds_tickets: false,
             is_ended: false,
             undelivered_bytes: 0,
             is_polling: false,
@@ -274,7 +277,7 @@ impl TlsConnection {
     fn fulfil(&mut self, mut want: Want, context: &mut Context<'_>) -> Want {
         loop {
             let event = match want {
-                Want::Receive(buffer) if self.session.wants_write() => {
+                Want::Receive(buffer) if self.session.wants_write() && !self.holds_tickets => {
                     self.receiving = buffer;
                     return self.flush(context);
                 }

@@ -90,6 +90,7 @@ impl TlsConnection {
         while self.session.wants_write() {
             self.session.write_tls(&mut output.bytes).expect("memory takes everything");
         }
+        self.holds_tickets = false;
         self.operation = Operation::Sending;
         Want::Send(output)
     }

@@ -168,6 +168,16 @@ impl Pair {
 }
 
 #[test]
+fn tickets_leave_together_with_the_first_output() {
+    let mut pair = Pair::shaken();
+    assert_eq!((pair.layer.session.wants_write(), pair.client.tls13_tickets_received()), (true, 0));
+    let hello = pair.record(HELLO);
+    let want = pair.receive(&hello);
+    pair.delegate(want);
+    assert!(!pair.layer.session.wants_write() && pair.client.tls13_tickets_received() > 0);
+}
+
+#[test]
 fn a_part_of_a_record_is_nothing_for_who_looks_or_has_waited() {
     let (mut pair, look) = Pair::asking();
     let ping = pair.record(PING);
