@@ -16,13 +16,12 @@ pub const RESPONSE_BUFFER_BYTES: usize = 16 * 1024;
 /// Fewer bytes are copied rather than shared, unless they are the last: a short body is copied behind its head anyway.
 const SHARED_BYTES_MIN: usize = 8 * 1024;
 
-/// How many vectors of the pool, from the last returned on, are looked at for one of that size.
-const LARGE_LOOKED_AT: usize = 8;
-
 /// The smallest free space that is worth a system call.
 const ROOM_BYTES_MIN: usize = 1024;
 
-const POOL_BUFFERS_MAX: usize = 256;
+/// The sizes of buffers in the pool, and how many it keeps at most of each, or up to the next.
+const POOLED: [(usize, usize); 3] =
+    [(BUFFER_BYTES, 256), (RESPONSE_BUFFER_BYTES, 256), (BODY_BUFFER_BYTES, 128)];
 
 /// Larger buffers are not returned to the pool; a TLS-encrypted part of a body still is.
 const POOLED_BYTES_MAX: usize = 68 * 1024;
@@ -173,13 +172,14 @@ impl From<Vec<u8>> for SharedBuffer {
     }
 }
 
+/// Empty vectors, by their sizes: the one used last is used next.
 #[derive(Debug, Default)]
-pub struct Pool(Vec<Vec<u8>>);
+pub struct Pool([Vec<Vec<u8>>; POOLED.len()]);
 
 impl Pool {
     /// An empty vector with room for at least a head.
     pub fn take(&mut self) -> Vec<u8> {
-        self.0.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
+        self.take_sized(BUFFER_BYTES)
     }
 
     pub fn take_buffer(&mut self) -> Buffer {
@@ -192,28 +192,28 @@ impl Pool {
             return buffer;
         }
         let is_large = buffer.wanted_bytes > BUFFER_BYTES && !memory::is_short();
-        let bytes = if is_large { self.take_large(buffer.wanted_bytes) } else { self.take() };
+        let bytes = self.take_sized(if is_large { buffer.wanted_bytes } else { BUFFER_BYTES });
         Buffer { bytes, ..buffer }
     }
 
-    /// An empty vector with room for this many bytes. To enlarge a smaller one would cost more than to look for one that
-    /// has been enlarged before.
-    fn take_large(&mut self, wanted_bytes: usize) -> Vec<u8> {
-        let first = self.0.len().saturating_sub(LARGE_LOOKED_AT);
-        match self.0[first..].iter().rposition(|bytes| bytes.capacity() >= wanted_bytes) {
-            Some(index) => self.0.swap_remove(first + index),
-            None => Vec::with_capacity(wanted_bytes),
-        }
+    /// An empty vector with room for this many bytes. To enlarge a smaller one would cost more than to take one that has
+    /// been enlarged before.
+    fn take_sized(&mut self, wanted_bytes: usize) -> Vec<u8> {
+        let kept = self.0.iter_mut().zip(POOLED).filter(|(_, (bytes, _))| *bytes >= wanted_bytes);
+        let bytes = kept.map(|(kept, _)| kept).find_map(Vec::pop);
+        bytes.unwrap_or_else(|| Vec::with_capacity(wanted_bytes))
     }
 
     pub fn put(&mut self, mut bytes: Vec<u8>) {
+        let capacity = bytes.capacity();
         if memory::is_short() {
-            self.0 = Vec::new();
-        } else if (BUFFER_BYTES..=POOLED_BYTES_MAX).contains(&bytes.capacity())
-            && self.0.len() < POOL_BUFFERS_MAX
+            *self = Pool::default();
+        } else if (BUFFER_BYTES..=POOLED_BYTES_MAX).contains(&capacity)
+            && let Some(index) = POOLED.iter().rposition(|(size, _)| capacity >= *size)
+            && self.0[index].len() < POOLED[index].1
         {
             bytes.clear();
-            self.0.push(bytes);
+            self.0[index].push(bytes);
         }
     }
 
@@ -251,7 +251,7 @@ mod tests {
             let again = pool.fill(Buffer::for_response(is_long));
             assert!(again.bytes.as_ptr() == place && again.bytes.capacity() >= room);
             let usual = pool.fill(Buffer::default());
-            assert!(usual.bytes.capacity() < RESPONSE_BUFFER_BYTES && pool.0.is_empty());
+            assert!(usual.bytes.capacity() < RESPONSE_BUFFER_BYTES && pool.0.iter().all(Vec::is_empty));
         }
     }
 
@@ -302,8 +302,14 @@ mod tests {
         let mut pool = Pool::default();
         pool.put(Vec::new());
         pool.put(Vec::with_capacity(POOLED_BYTES_MAX + 1));
-        assert!(pool.0.is_empty());
+        assert!(pool.0.iter().all(Vec::is_empty));
         pool.put(vec![1; BUFFER_BYTES]);
         assert!(pool.take().is_empty());
+        let (_, most) = POOLED[0];
+        (0..=most).for_each(|_| pool.put(Vec::with_capacity(BUFFER_BYTES)));
+        assert_eq!(pool.0.each_ref().map(Vec::len), [most, 0, 0]);
+        assert!(pool.fill(Buffer::for_response(false)).room() >= RESPONSE_BUFFER_BYTES);
+        pool.put(Vec::with_capacity(POOLED_BYTES_MAX));
+        assert!(pool.fill(Buffer::for_response(false)).room() >= POOLED_BYTES_MAX, "rather than a new one");
     }
 }
