@@ -27,9 +27,9 @@ pub const HELD_BYTES_MAX: usize = 256 * 1024;
 /// The same for a client while the cache's memory budget is exhausted.
 const HELD_BYTES_MIN: usize = 64 * 1024;
 
-/// The most readers and parts, and bytes of records, for which the memory of a flow is kept.
+/// The most readers and parts, and bytes of the request's head, for which the memory of a flow is kept.
 const KEPT_CAPACITY_MAX: usize = 16;
-const KEPT_RECORDS_BYTES_MAX: usize = 4 * 1024;
+const KEPT_HEAD_BYTES_MAX: usize = 4 * 1024;
 
 /// A client's address, or its network.
 pub(super) type Network = (bool, u64);
@@ -58,7 +58,8 @@ pub(super) struct FlowReader {
     position: usize,
 }
 
-/// What only a cache needs is in memory of its own, if it is large: flows without are moved for each request.
+/// What only a cache needs is in memory of its own, if it is large. Flows are reset and used again, because most of what they
+/// have is the same for every request without a cache.
 #[derive(Debug)]
 pub struct Flow {
     pub request: RequestHead,
@@ -131,15 +132,6 @@ pub enum FlowBytes {
     Buffer(SharedBuffer),
 }
 
-/// The memory of a flow that has ended, for the next one.
-#[derive(Debug, Default)]
-pub struct FlowMemory {
-    readers: Vec<FlowReader>,
-    parts: VecDeque<FlowBytes>,
-    /// For the records of the request.
-    pub records: Vec<u8>,
-}
-
 /// A piece of a body that is already stored.
 #[derive(Debug)]
 pub enum Stored {
@@ -161,6 +153,27 @@ pub struct Answer {
     pub content_length: Option<u64>,
 }
 
+impl Answer {
+    /// An answer in whose memory that of a response can be written.
+    pub fn empty() -> Answer {
+        Answer {
+            status: 0,
+            upstream_status: 0,
+            reason: None,
+            fields: Vec::new(),
+            body: Body::None,
+            content_length: None,
+        }
+    }
+
+    /// Sets everything but the fields.
+    pub fn begin(&mut self, head: &Head<'_>) {
+        (self.status, self.upstream_status) = (head.status, head.status);
+        self.reason = (head.status != 200 || head.reason != b"OK").then(|| head.reason.into());
+        (self.body, self.content_length) = (head.body, head.content_length);
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Complete,
@@ -173,23 +186,16 @@ pub enum End {
     Abandoned,
 }
 
-impl Flow {
-    /// A flow for a request that has not been sent yet, in this memory.
-    pub fn new(
-        request: RequestHead,
-        asked: RequestKind,
-        is_repeatable: bool,
-        upload: Option<Upload>,
-        memory: FlowMemory,
-    ) -> Flow {
+impl Default for Flow {
+    fn default() -> Flow {
         Flow {
-            request,
+            request: RequestHead::default(),
             unconditional: None,
-            asked,
+            asked: RequestKind::Other,
             host: HostId(0),
             client: None,
-            is_repeatable,
-            upload,
+            is_repeatable: false,
+            upload: None,
             interim: Vec::new(),
             answer: None,
             revalidation: None,
@@ -213,40 +219,38 @@ impl Flow {
             is_for_disk: false,
             source: None,
             is_shared: false,
-            readers: memory.readers,
+            readers: Vec::new(),
             readers_total: 0,
-            parts: memory.parts,
+            parts: VecDeque::new(),
             parts_dropped: 0,
             held_bytes: 0,
             charge: None,
         }
     }
+}
 
-    /// Its memory, as far as that is worth keeping.
-    pub fn into_memory(self) -> FlowMemory {
-        let Flow { mut readers, mut parts, request, .. } = self;
+impl Flow {
+    /// Ends it: as after its creation, but for memory that is worth keeping.
+    pub fn reset(&mut self) {
+        let (mut readers, mut parts) = (std::mem::take(&mut self.readers), std::mem::take(&mut self.parts));
+        let mut head = self.take_head();
         readers.clear();
         parts.clear();
-        let mut records = match request {
-            RequestHead::Records(records) => records,
-            RequestHead::Http(_) => Vec::new(),
-        };
-        records.clear();
+        head.clear();
         let is_small = readers.capacity().max(parts.capacity()) <= KEPT_CAPACITY_MAX
-            && records.capacity() <= KEPT_RECORDS_BYTES_MAX;
-        if is_small { FlowMemory { readers, parts, records } } else { FlowMemory::default() }
+            && head.capacity() <= KEPT_HEAD_BYTES_MAX;
+        *self = if is_small {
+            Flow { readers, parts, request: RequestHead::Http(head), ..Flow::default() }
+        } else {
+            Flow::default()
+        };
     }
 
-    /// Sets the response's head, with `fields` for clients.
-    pub fn begin_answer(&mut self, head: &Head<'_>, fields: Vec<u8>) {
-        self.answer = Some(Arc::new(Answer {
-            status: head.status,
-            upstream_status: head.status,
-            reason: (head.status != 200 || head.reason != b"OK").then(|| head.reason.into()),
-            fields,
-            body: head.body,
-            content_length: head.content_length,
-        }));
+    /// The bytes of the request's head; of a new flow, memory for one.
+    pub fn take_head(&mut self) -> Vec<u8> {
+        match std::mem::take(&mut self.request) {
+            RequestHead::Http(bytes) | RequestHead::Records(bytes) => bytes,
+        }
     }
 
     /// Starts a response that combines received and stored bytes.

@@ -56,8 +56,7 @@ pub use cache_miss::{CacheMiss, Changes, Coalescing, Combination, Revalidation};
 pub use disk_threads::DiskThreads;
 pub use fetch_range::{FetchRange, Rest, answer, fits};
 pub use flow::{
-    Answer, End, Flow, FlowBytes, FlowId, FlowMemory, FlowReaderId, HELD_BYTES_MAX, RequestHead, Stored,
-    Upload,
+    Answer, End, Flow, FlowBytes, FlowId, FlowReaderId, HELD_BYTES_MAX, RequestHead, Stored, Upload,
 };
 pub use forced_hits::ForcedHits;
 pub use handler::ReverseProxy;

@@ -141,9 +141,9 @@ impl ReverseProxy {
             response.shared.served.count(Counter::LimitGathered);
             return response.page(request, Status::ContentTooLarge);
         }
-        let memory = self.upstream_client.take_memory();
+        let flow = self.upstream_client.take_flow();
         let proxy = self.upstream_client.proxy();
-        let mut flow = build_flow(request, client_context, proxy, miss, buffers, memory);
+        let mut flow = build_flow(request, client_context, proxy, miss, buffers, flow);
         flow.claim = claim;
         let begun = self.upstream_client.begin(flow, response.shared.served);
         let stage = Stage::Relaying(Relay::new(begun, request, why));
@@ -202,9 +202,9 @@ impl ReverseProxy {
             let is_validation = miss.is_validation();
             let counter = if is_validation { Counter::CacheRevalidations } else { Counter::CacheMisses };
             served.count(counter);
-            let memory = self.upstream_client.take_memory();
+            let flow = self.upstream_client.take_flow();
             let proxy = self.upstream_client.proxy();
-            let flow = build_flow(request, client_context, proxy, Some(miss), false, memory);
+            let flow = build_flow(request, client_context, proxy, Some(miss), false, flow);
             self.upstream_client.refresh(flow, served);
         }
     }

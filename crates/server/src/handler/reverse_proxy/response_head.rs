@@ -81,15 +81,17 @@ impl ReverseProxy {
             return self.relay_body(request, answer.status, relay, response);
         };
         self.upstream_client.leave(relay.flow, relay.reader);
+        let status = answer.status;
+        self.upstream_client.recycle(answer);
         match body {
-            None => response.answered(request, answer.status),
+            None => response.answered(request, status),
             Some(body) if body.as_ref().len() as u64 > response.shared.send_path.copied_bytes_max => {
-                response.answered_with(request, answer.status, body.into_piece())
+                response.answered_with(request, status, body.into_piece())
             }
             Some(body) => {
                 response.body(body.as_ref());
                 body.recycle(response.shared.pool);
-                response.answered(request, answer.status)
+                response.answered(request, status)
             }
         }
     }

@@ -13,7 +13,7 @@ use sojourn_http_cache::fields::Section;
 use sojourn_http_cache::forward::{self, Hop, Originator, Passing, Purpose, Via, is_originator};
 use sojourn_http_cache::key::{normalised_host, rooted};
 
-use super::{Cache, CacheMiss, Changes, FetchRange, Flow, FlowMemory, Proxy, RequestHead, Upload};
+use super::{Cache, CacheMiss, Changes, FetchRange, Flow, Proxy, RequestHead, Upload};
 
 /// The usual size of the fields added to a head.
 const ADDED_BYTES: usize = 256;
@@ -75,16 +75,16 @@ pub fn local_response(request: &Request<'_>, proxy: &Proxy) -> Option<LocalRespo
     is_loop.then_some(LocalResponse::Status(Status::LoopDetected))
 }
 
-/// The flow for `request`. With `miss`, its response may be stored or revalidates a stored one. A body is forwarded as it
-/// arrives unless the proxy `buffers` it.
+/// Makes a new `flow` that of `request`. With `miss`, its response may be stored or revalidates a stored one. A body is
+/// forwarded as it arrives unless the proxy `buffers` it.
 pub fn build_flow(
     request: &Request<'_>,
     ask: ClientContext,
     proxy: &Proxy,
     miss: Option<CacheMiss>,
     buffers: bool,
-    mut memory: FlowMemory,
-) -> Flow {
+    mut flow: Box<Flow>,
+) -> Box<Flow> {
     let method = method(request);
     let client =
         Client { address: ask.peer, ends: ask.ends, is_secure: ask.is_secure, version: request.version };
@@ -96,31 +96,28 @@ pub fn build_flow(
     };
     // The cache needs the text.
     let application = proxy.application_of(ask.host).filter(|_| proxy.cache.is_none() && !is_gathered);
-    let (head, unconditional, upload) = match application
-        .filter(|application| append_records(request, client, application, &mut memory.records))
-    {
-        Some(_) => {
-            let records = std::mem::take(&mut memory.records);
-            let has_body = request.body != Body::Length(0);
-            (RequestHead::Records(records), None, has_body.then(Upload::default))
-        }
-        None => {
-            let (mut text, unconditional) = text_for(request, ask, proxy, miss.as_ref());
-            let upload = if is_gathered {
-                Some(Upload { is_gathered, is_asked_for: true, ..Upload::default() })
-            } else {
-                let upload = append_framing(&mut text, method, request);
-                text.extend_from_slice(b"\r\n");
-                upload
-            };
-            (RequestHead::Http(text), unconditional, upload)
-        }
+    let mut bytes = flow.take_head();
+    let is_for_application =
+        application.is_some_and(|application| append_records(request, client, application, &mut bytes));
+    let (head, unconditional, upload) = if is_for_application {
+        let has_body = request.body != Body::Length(0);
+        (RequestHead::Records(bytes), None, has_body.then(Upload::default))
+    } else {
+        let (mut text, unconditional) = text_for(request, ask, proxy, miss.as_ref(), bytes);
+        let upload = if is_gathered {
+            Some(Upload { is_gathered, is_asked_for: true, ..Upload::default() })
+        } else {
+            let upload = append_framing(&mut text, method, request);
+            text.extend_from_slice(b"\r\n");
+            upload
+        };
+        (RequestHead::Http(text), unconditional, upload)
     };
     let asked = if request.method == Method::Head { RequestKind::Head } else { RequestKind::Other };
     // RFC 9110, 9.2.2; a request with a body is not repeated, because the body is not kept.
     let is_idempotent = matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE");
     let is_repeatable = is_idempotent && upload.is_none();
-    let mut flow = Flow::new(head, asked, is_repeatable, upload, memory);
+    (flow.request, flow.asked, flow.is_repeatable, flow.upload) = (head, asked, is_repeatable, upload);
     (flow.miss, flow.unconditional, flow.host) = (miss.map(Box::new), unconditional, ask.host);
     flow.client = Some(client);
     let origin = proxy.forward.as_ref().and_then(|rules| rules.origin(request, ask.peer).ok());
@@ -157,22 +154,23 @@ fn append_records(
     fastcgi::head(application, &request, client, is_withheld, records)
 }
 
-/// The request head without its framing fields, and, for a revalidation, the same without its conditions.
+/// The request head without its framing fields, in this memory, and, for a revalidation, the same without its conditions.
 fn text_for(
     request: &Request<'_>,
     ask: ClientContext,
     proxy: &Proxy,
     miss: Option<&CacheMiss>,
+    memory: Vec<u8>,
 ) -> (Vec<u8>, Option<Vec<u8>>) {
     let Some(miss) = miss.filter(|_| request.method == Method::Get) else {
-        return (head_for(request, ask, proxy, Purpose::Pass), None);
+        return (head_for(request, ask, proxy, Purpose::Pass, memory), None);
     };
     let is_part = match &miss.fetch_range {
         FetchRange::Whole => false,
         FetchRange::Part => true,
         FetchRange::Rest(rest) => matches!(rest.fallback_range(), FetchRange::Part),
     };
-    let plain = head_for(request, ask, proxy, if is_part { Purpose::Part } else { Purpose::Fill });
+    let plain = head_for(request, ask, proxy, if is_part { Purpose::Part } else { Purpose::Fill }, memory);
     let stored = miss.stored();
     let purpose = match &miss.fetch_range {
         FetchRange::Rest(rest) => rest.purpose(),
@@ -180,7 +178,7 @@ fn text_for(
         _ => Purpose::Revalidate(&stored),
     };
     let unconditional = [&plain, b"\r\n".as_slice()].concat();
-    (head_for(request, ask, proxy, purpose), Some(unconditional))
+    (head_for(request, ask, proxy, purpose, Vec::new()), Some(unconditional))
 }
 
 fn method<'a>(request: &Request<'a>) -> &'a [u8] {
@@ -188,7 +186,13 @@ fn method<'a>(request: &Request<'a>) -> &'a [u8] {
 }
 
 /// The head of the request to the upstream, up to the framing fields.
-fn head_for(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, purpose: Purpose<'_>) -> Vec<u8> {
+fn head_for(
+    request: &Request<'_>,
+    ask: ClientContext,
+    proxy: &Proxy,
+    purpose: Purpose<'_>,
+    mut text: Vec<u8>,
+) -> Vec<u8> {
     let target = match purpose {
         Purpose::Pass => rooted(request.target),
         // Requests with the same key must be sent alike, because they share a response.
@@ -196,7 +200,7 @@ fn head_for(request: &Request<'_>, ask: ClientContext, proxy: &Proxy, purpose: P
             proxy.spelling().of(request.target)
         }
     };
-    let mut text = Vec::with_capacity(request.head_len + ADDED_BYTES);
+    text.reserve(request.head_len + ADDED_BYTES);
     for part in [method(request), b" ", &target, b" HTTP/1.1\r\n"] {
         text.extend_from_slice(part);
     }
@@ -280,7 +284,7 @@ mod tests {
             &proxy,
             None,
             buffers,
-            FlowMemory::default(),
+            Box::default(),
         );
         let text = String::from_utf8(flow.request.text().to_vec()).unwrap();
         let mut lines: Vec<_> = text.split_terminator("\r\n").map(str::to_owned).collect();
@@ -374,8 +378,8 @@ mod tests {
             is_secure: true,
             host: HostId(0),
         };
-        let flow = build_flow(&request, context, &proxy, None, false, FlowMemory::default());
-        let RequestHead::Records(records) = flow.request else { panic!("no records") };
+        let flow = build_flow(&request, context, &proxy, None, false, Box::default());
+        let RequestHead::Records(records) = &flow.request else { panic!("no records") };
         let told =
             RequestReader::new(9).read(&[&records[..], &[1, 5, 0, 1, 0, 0, 0, 0]].concat()).unwrap().unwrap();
         for (name, value) in [
@@ -396,7 +400,7 @@ mod tests {
             assert_eq!(told.variables.value(name), value, "{name}");
         }
         assert!(flow.upload.is_some());
-        let text = head_for(&request, context, &proxy, Purpose::Pass);
+        let text = head_for(&request, context, &proxy, Purpose::Pass, Vec::new());
         let text = String::from_utf8(text).unwrap();
         assert!(
             text.contains("Via: 1.0 there\r\n") && !text.contains("me\r\n") && !text.contains("Forwarded"),

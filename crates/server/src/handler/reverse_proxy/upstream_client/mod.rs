@@ -15,14 +15,11 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use slab::Slab;
 use sojourn_http::Status;
-use sojourn_http::upstream::RequestKind;
 
 use super::balancer::Balancer;
 use super::flow::GatheredBytes;
 use super::partial::keep_as_part;
-use super::{
-    Cache, CacheMiss, End, Flow, FlowId, FlowMemory, FlowReaderId, Proxy, RequestHead, Stored, Upload,
-};
+use super::{Answer, Cache, CacheMiss, End, Flow, FlowId, FlowReaderId, Proxy, Stored, Upload};
 use crate::connection::{Event, MachineId, Outbox, Shared, Wait, Want};
 use crate::counters::{Counter, Served};
 use crate::limits::{Limits, UpstreamLimits};
@@ -47,8 +44,9 @@ pub use tunnel_ends::TunnelClient;
 /// How often a request is tried at most.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// How many flows' memory is kept.
-const MEMORIES_MAX: usize = 256;
+/// How many ended flows and answers are kept at most, and the most bytes of an answer's fields.
+const SPARE_MAX: usize = 256;
+const SPARE_FIELDS_BYTES_MAX: usize = 4 * 1024;
 
 /// The state machine of a connection that the client makes, such as one to an upstream; it does no I/O.
 pub trait Machine: Debug + Send {
@@ -76,9 +74,11 @@ pub trait Machine: Debug + Send {
 pub struct UpstreamClient {
     proxy: Arc<Proxy>,
     limits: Limits,
-    flows: Slab<Flow>,
-    /// The memory of flows that have ended.
-    memories: Vec<FlowMemory>,
+    flows: Slab<Box<Flow>>,
+    /// What has ended, for the next ones.
+    #[expect(clippy::vec_box, reason = "they are moved, in their boxes")]
+    spare_flows: Vec<Box<Flow>>,
+    spare_answers: Vec<Arc<Answer>>,
     health: Balancer,
     /// The pools of the upstreams, in their order; then those of origins, while they have connections.
     pools: Slab<Pool>,
@@ -108,7 +108,8 @@ impl UpstreamClient {
             proxy: Arc::clone(proxy),
             limits: *limits,
             flows: Slab::new(),
-            memories: Vec::new(),
+            spare_flows: Vec::new(),
+            spare_answers: Vec::new(),
             shared: HashMap::new(),
             assigned: HashMap::new(),
             outbox: Outbox::new()?,
@@ -166,13 +167,28 @@ impl UpstreamClient {
         machine.finish(self, shared)
     }
 
-    /// Memory for a new flow.
-    pub fn take_memory(&mut self) -> FlowMemory {
-        self.memories.pop().unwrap_or_default()
+    /// A new flow.
+    pub fn take_flow(&mut self) -> Box<Flow> {
+        self.spare_flows.pop().unwrap_or_default()
+    }
+
+    /// An answer that nobody else has.
+    fn take_answer(&mut self) -> Arc<Answer> {
+        self.spare_answers.pop().unwrap_or_else(|| Arc::new(Answer::empty()))
+    }
+
+    /// Takes the memory of an answer that was sent, if nobody else has it.
+    pub fn recycle(&mut self, mut answer: Arc<Answer>) {
+        if self.spare_answers.len() < SPARE_MAX
+            && Arc::get_mut(&mut answer)
+                .is_some_and(|answer| answer.fields.capacity() <= SPARE_FIELDS_BYTES_MAX)
+        {
+            self.spare_answers.push(answer);
+        }
     }
 
     /// Starts `flow`; the current connection follows it.
-    pub fn begin(&mut self, mut flow: Flow, served: &mut Served) -> (FlowId, FlowReaderId) {
+    pub fn begin(&mut self, mut flow: Box<Flow>, served: &mut Served) -> (FlowId, FlowReaderId) {
         let reader = flow.add_reader(self.token).expect("it has just begun");
         flow.charge = self.proxy.cache.as_ref().map(Cache::charge);
         let shared = flow.miss.as_ref().filter(|miss| miss.may_join).map(|miss| miss.key.hash());
@@ -225,8 +241,7 @@ impl UpstreamClient {
     }
 
     pub fn begin_stored(&mut self, pieces: impl IntoIterator<Item = Stored>) -> (FlowId, FlowReaderId) {
-        let memory = self.take_memory();
-        let mut flow = Flow::new(RequestHead::default(), RequestKind::Other, false, None, memory);
+        let mut flow = self.take_flow();
         flow.source = Some(pieces.into_iter().collect());
         let reader = flow.add_reader(self.token).expect("it has just begun");
         (FlowId(self.flows.insert(flow)), reader)
@@ -258,7 +273,7 @@ impl UpstreamClient {
     }
 
     /// Starts `flow` for the cache only, unless a request for the same object is in progress.
-    pub fn refresh(&mut self, mut flow: Flow, served: &mut Served) {
+    pub fn refresh(&mut self, mut flow: Box<Flow>, served: &mut Served) {
         let Some(hash) = flow.miss.as_ref().map(|miss| miss.key.hash()) else { return };
         if self.shared.contains_key(&hash) {
             return;
@@ -411,9 +426,10 @@ impl UpstreamClient {
     fn forget_if_alone(&mut self, id: FlowId) {
         let flow = &self.flows[id.0];
         if flow.readers.is_empty() && !flow.has_fetch {
-            let ended = self.flows.remove(id.0);
-            if self.memories.len() < MEMORIES_MAX {
-                self.memories.push(ended.into_memory());
+            let mut ended = self.flows.remove(id.0);
+            if self.spare_flows.len() < SPARE_MAX {
+                ended.reset();
+                self.spare_flows.push(ended);
             }
         }
     }

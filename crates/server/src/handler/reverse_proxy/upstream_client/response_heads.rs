@@ -1,5 +1,7 @@
 //! Handles the heads of upstream responses.
 
+use std::sync::Arc;
+
 use sojourn_cache_store::Insertion;
 use sojourn_http::upstream::Head;
 use sojourn_http_cache::Moments;
@@ -50,13 +52,17 @@ impl UpstreamClient {
 
     /// Forwards a response, and stores it if there is an insertion.
     pub fn begin_response(&mut self, id: FlowId, head: &Head<'_>, clock: &Clock, fill: Option<Insertion>) {
+        let mut answer = self.take_answer();
         let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
-        let mut fields = Vec::with_capacity(head.head_len + ADDED_BYTES);
-        append_response(&mut fields, Section(head.fields), via, || clock.date, |_| true);
+        let own = Arc::get_mut(&mut answer).expect("nobody else has it");
+        own.begin(head);
+        own.fields.clear();
+        own.fields.reserve(head.head_len + ADDED_BYTES);
+        append_response(&mut own.fields, Section(head.fields), via, || clock.date, |_| true);
         self.set_shared(id, fill.is_some());
         let flow = &mut self.flows[id.0];
         flow.store(fill);
-        flow.begin_answer(head, fields);
+        flow.answer = Some(answer);
     }
 
     /// Forwards an interim response.
