@@ -10,11 +10,6 @@ pub fn is_text(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
 
-/// Returns true if all of `bytes` are text. It looks at all of them, many at a time.
-pub fn are_text(bytes: &[u8]) -> bool {
-    bytes.iter().fold(true, |so_far, byte| so_far & is_text(*byte))
-}
-
 const IS_TOKEN: [bool; 256] = {
     let mut table = [false; 256];
     let others = b"!#$%&'*+-.^_`|~";

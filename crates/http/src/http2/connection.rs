@@ -10,9 +10,6 @@ use super::{ErrorCode, FRAME_BYTES_MAX, PREFACE, WINDOW_BYTES, WINDOW_BYTES_MAX}
 /// Memory for heads that is kept while there are none.
 const KEPT_BYTES_MAX: usize = 1024;
 
-/// A longer field block is decoded each time.
-const REPEATED_BYTES_MAX: usize = 256;
-
 /// Streams that a client starts before the server's SETTINGS: RFC 9113, 6.5.2, recommends to allow as many.
 const STREAMS_MAX_UNSAID: u32 = 100;
 
@@ -85,9 +82,6 @@ pub struct Connection {
     /// The field block that continues in the next frame.
     block: Option<Block>,
     section: Section,
-    /// The block whose fields are in `section`, if it is a valid request and changes nothing in the table, and the changes of the
-    /// table before it; otherwise empty.
-    repeated: (Vec<u8>, u64),
     decoder: Decoder,
     pub(super) encoder: Encoder,
     pub(super) streams: Streams,
@@ -189,7 +183,6 @@ impl Connection {
             is_settled: false,
             block: None,
             section: Section::default(),
-            repeated: (Vec::new(), 0),
             decoder: Decoder::new(TABLE_BYTES),
             encoder: Encoder::default(),
             streams: Streams::default(),
@@ -293,9 +286,7 @@ impl Connection {
         if self.gathered.is_empty() && self.gathered.capacity() > KEPT_BYTES_MAX {
             self.gathered = Vec::new();
         }
-        if !self.section.trim(KEPT_BYTES_MAX) {
-            self.repeated.0.clear();
-        }
+        self.section.trim(KEPT_BYTES_MAX);
         self.decoder.trim(KEPT_BYTES_MAX);
     }
 
@@ -721,7 +712,11 @@ impl Connection {
             (State::Live(place), Role::Client) if !self.streams.live()[place].has_head => Kind::Response,
             _ => Kind::Trailers,
         };
-        let is_valid = self.decode(kind, block)? && !depends_on_itself;
+        let Connection { section, decoder, limits, .. } = self;
+        section.begin(kind, limits.field_bytes_max);
+        // RFC 9113, 4.3: after an error the tables of both sides differ.
+        decoder.read(block, |field| section.take(field)).map_err(|_| ErrorCode::COMPRESSION_ERROR)?;
+        let is_valid = section.end() && !depends_on_itself;
         match state {
             State::Idle => Ok(self.begin_request(id, is_end, is_valid)),
             State::Live(place) if kind == Kind::Response => Ok(self.begin_response(place, is_end, is_valid)),
@@ -729,26 +724,6 @@ impl Connection {
             State::Closed(Closed::Complete) => Err(ErrorCode::STREAM_CLOSED),
             State::Closed(_) | State::Forgotten => Ok(Step::On),
         }
-    }
-
-    /// Decodes a block into `section`, where it may be already; returns true if its fields are valid. Whoever asks for the same again
-    /// sends the same block.
-    fn decode(&mut self, kind: Kind, block: &[u8]) -> Result<bool, ErrorCode> {
-        let Connection { section, repeated: (repeated, changes), decoder, limits, .. } = self;
-        if kind == Kind::Request && *changes == decoder.changes() && !block.is_empty() && block == repeated {
-            return Ok(true);
-        }
-        repeated.clear();
-        *changes = decoder.changes();
-        section.begin(kind, limits.field_bytes_max);
-        // RFC 9113, 4.3: after an error the tables of both sides differ.
-        decoder.read(block, |field| section.take(field)).map_err(|_| ErrorCode::COMPRESSION_ERROR)?;
-        let is_valid = section.end();
-        let may_come_again = kind == Kind::Request && is_valid && *changes == decoder.changes();
-        if may_come_again && block.len() <= REPEATED_BYTES_MAX {
-            repeated.extend_from_slice(block);
-        }
-        Ok(is_valid)
     }
 
     fn begin_request<'i>(&mut self, id: u32, is_end: bool, is_valid: bool) -> Step<'i> {

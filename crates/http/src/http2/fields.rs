@@ -9,7 +9,7 @@ use memchr::memchr;
 
 use super::hpack::{ENTRY_OVERHEAD_BYTES, Field};
 use super::priority::Priority;
-use crate::token::{are_text, decimal, is_token};
+use crate::token::{decimal, is_text, is_token};
 
 /// Names up to this length are converted to lower case without an allocation.
 const NAME_BYTES_USUAL: usize = 64;
@@ -25,7 +25,8 @@ pub fn checked_fields(section: &[u8]) -> Option<Option<u64>> {
     let mut content_length = None;
     for line in lines(section) {
         let (name, value) = line?;
-        let is_sound = !name.is_empty() && name.iter().copied().all(is_token) && are_text(value);
+        let is_sound =
+            !name.is_empty() && name.iter().copied().all(is_token) && value.iter().copied().all(is_text);
         if !is_sound || name.eq_ignore_ascii_case(b"transfer-encoding") {
             return None;
         }
@@ -112,16 +113,13 @@ impl Section {
         *self = Section { kind, bytes_max, values, text, cookies, ..Section::default() };
     }
 
-    /// Gives back memory that a long head needed; returns false if the section is lost with it.
-    pub fn trim(&mut self, bytes_max: usize) -> bool {
-        let mut is_whole = true;
+    /// Gives back memory that a long head needed.
+    pub fn trim(&mut self, bytes_max: usize) {
         for memory in [&mut self.values, &mut self.text, &mut self.cookies] {
             if memory.capacity() > bytes_max {
                 *memory = Vec::new();
-                is_whole = false;
             }
         }
-        is_whole
     }
 
     pub fn take(&mut self, field: Field<'_>) {
@@ -274,7 +272,7 @@ impl Section {
         let is_name = |byte: &u8| is_token(*byte) && !byte.is_ascii_uppercase();
         let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
         let is_sound = name.iter().all(is_name)
-            && are_text(value)
+            && value.iter().copied().all(is_text)
             && !is_blank(value.first())
             && !is_blank(value.last());
         if !is_sound || is_of_connection(name) {

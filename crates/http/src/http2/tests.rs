@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::frame::{self, FrameHead, append};
+use super::frame::{FrameHead, append};
 use super::*;
 
 const LIMITS: Limits = Limits {
@@ -128,32 +128,6 @@ fn heads_that_come_again_mean_the_same_over_every_connection() {
                  etag: \"x\"\r\n"
             );
             assert_eq!(pair.talk().0, [Told::Head(stream, received, true)]);
-        }
-    }
-}
-
-#[test]
-fn a_block_that_comes_again_means_what_the_table_says() {
-    let mut server = Connection::server(LIMITS);
-    let mut preface = PREFACE.to_vec();
-    append(&mut preface, frame::SETTINGS, 0, 0, &[]);
-    assert_eq!(hear(&mut server, &preface), [Told::Begun]);
-    let mut stream = 1;
-    let mut ask = |block: &[u8]| {
-        let mut bytes = Vec::new();
-        append(&mut bytes, frame::HEADERS, frame::END_HEADERS | frame::END_STREAM, stream, block);
-        stream += 2;
-        server.trim();
-        match &hear(&mut server, &bytes)[..] {
-            [Told::Head(_, text, true)] => text.clone(),
-            told => panic!("{told:?}"),
-        }
-    };
-    for value in ["1", "2"] {
-        let expected = format!("GET / HTTP/2.0\r\nx: {value}\r\n");
-        assert_eq!(ask(&[b"\x82\x86\x84\x40\x01x\x01", value.as_bytes()].concat()), expected);
-        for _ in 0..3 {
-            assert_eq!(ask(b"\x82\x86\x84\xbe"), expected);
         }
     }
 }

@@ -69,11 +69,6 @@ impl Decoder {
         Ok(())
     }
 
-    /// How often the table was changed: as long as that stays, equal blocks have equal fields.
-    pub fn changes(&self) -> u64 {
-        self.table.changes()
-    }
-
     /// Gives back memory for long literals.
     pub fn trim(&mut self, bytes_max: usize) {
         if self.text.capacity() > bytes_max {

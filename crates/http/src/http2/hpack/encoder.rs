@@ -1,8 +1,6 @@
 //! Encodes field blocks. What comes again is added to the table; what differs from message to message, or is secret, is
 //! sent as a literal.
 
-use std::cell::Cell;
-
 use super::static_table::{STATIC, index_of};
 use super::table::Table;
 use super::{TABLE_BYTES, append_integer, append_plain, append_short};
@@ -55,7 +53,7 @@ impl Encoder {
         let form = Form::of(name, value);
         match form.sent {
             Sent::Whole(whole) => append_integer(block, INDEXED, 7, whole.into()),
-            Sent::Again => self.again(block, form.name_index, name, value, &Cell::default()),
+            Sent::Again => self.again(block, form.name_index, name, value),
             Sent::Once => append_once(block, self.index_of(form.name_index, name), name, value),
             Sent::Secret => {
                 append_name(block, SECRET, 4, self.index_of(form.name_index, name), name);
@@ -67,26 +65,17 @@ impl Encoder {
     /// Appends fields that were prepared.
     pub fn prepared(&mut self, block: &mut Vec<u8>, fields: &Prepared) {
         let mut sent = 0;
-        for Again { before, name_index, name, value, number } in &fields.again {
+        for Again { before, name_index, name, value } in &fields.again {
             block.extend_from_slice(&fields.literals[sent..*before]);
             sent = *before;
-            self.again(block, *name_index, name, value, number);
+            self.again(block, *name_index, name, value);
         }
         block.extend_from_slice(&fields.literals[sent..]);
     }
 
-    /// Appends a field that is in the table, perhaps with this `number`, or comes into it.
-    fn again(
-        &mut self,
-        block: &mut Vec<u8>,
-        name_index: Option<u8>,
-        name: &[u8],
-        value: &[u8],
-        number: &Cell<u64>,
-    ) {
-        let found = self.table.find_at(number.get(), name, value);
-        if let Some(place) = found.or_else(|| self.table.find(name, value)) {
-            number.set(self.table.number(place));
+    /// Appends a field that is in the table, or comes into it.
+    fn again(&mut self, block: &mut Vec<u8>, name_index: Option<u8>, name: &[u8], value: &[u8]) {
+        if let Some(place) = self.table.find(name, value) {
             return append_integer(block, INDEXED, 7, STATIC.len() + 1 + place);
         }
         append_name(block, KEPT, 6, self.index_of(name_index, name), name);
@@ -116,8 +105,6 @@ struct Again {
     name_index: Option<u8>,
     name: Box<[u8]>,
     value: Box<[u8]>,
-    /// The number of its entry in the table that was used last. Connections to which the same is sent have it in the same place.
-    number: Cell<u64>,
 }
 
 impl Prepared {
@@ -128,8 +115,7 @@ impl Prepared {
             Sent::Whole(whole) => append_integer(&mut self.literals, INDEXED, 7, whole.into()),
             Sent::Again => {
                 let before = self.literals.len();
-                let (name, value) = (name.into(), value.into());
-                self.again.push(Again { before, name_index, name, value, number: Cell::default() });
+                self.again.push(Again { before, name_index, name: name.into(), value: value.into() });
             }
             Sent::Once => append_once(&mut self.literals, name_index.map(usize::from), name, value),
             Sent::Secret => return false,

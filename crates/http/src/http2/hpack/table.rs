@@ -12,10 +12,6 @@ pub struct Table {
     entries: VecDeque<Entry>,
     bytes: usize,
     bytes_max: usize,
-    /// How often it was changed.
-    changes: u64,
-    /// The number of the latest entry, if all are counted that were ever in it.
-    latest: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -33,33 +29,17 @@ impl Entry {
 
 impl Table {
     pub fn new(bytes_max: usize) -> Table {
-        Table { text: Vec::new(), entries: VecDeque::new(), bytes: 0, bytes_max, changes: 0, latest: 0 }
+        Table { text: Vec::new(), entries: VecDeque::new(), bytes: 0, bytes_max }
     }
 
     pub fn bytes_max(&self) -> usize {
         self.bytes_max
     }
 
-    /// How often it was changed: as long as that stays, indices mean the same.
-    pub fn changes(&self) -> u64 {
-        self.changes
-    }
-
     /// Name and value of the entry at `place`; the latest is at 0.
     pub fn entry(&self, place: usize) -> Option<(&[u8], &[u8])> {
         let entry = self.entries.get(self.entries.len().checked_sub(place + 1)?)?;
         Some(self.text_of(*entry))
-    }
-
-    /// The number of the entry at `place`, which it keeps while others come.
-    pub fn number(&self, place: usize) -> u64 {
-        self.latest - place as u64
-    }
-
-    /// The place of the entry with this number, if it has this name and value.
-    pub fn find_at(&self, number: u64, name: &[u8], value: &[u8]) -> Option<usize> {
-        let place = usize::try_from(self.latest.checked_sub(number)?).ok()?;
-        (self.entry(place)? == (name, value)).then_some(place)
     }
 
     /// The place of an entry with this name and value.
@@ -79,7 +59,6 @@ impl Table {
     }
 
     pub fn insert(&mut self, name: &[u8], value: &[u8]) {
-        self.changes += 1;
         let bytes = name.len() + value.len() + ENTRY_OVERHEAD_BYTES;
         self.evict(self.bytes_max.saturating_sub(bytes));
         // RFC 7541, 4.4: an entry larger than the table empties it.
@@ -91,13 +70,11 @@ impl Table {
             (self.text.len() as u32, name.len() as u32, value.len() as u32);
         self.text.extend_from_slice(name);
         self.text.extend_from_slice(value);
-        self.latest += 1;
         self.entries.push_back(Entry { start, name_bytes, value_bytes });
         self.bytes += bytes;
     }
 
     pub fn resize(&mut self, bytes_max: usize) {
-        self.changes += 1;
         self.bytes_max = bytes_max;
         self.evict(bytes_max);
     }
@@ -140,12 +117,6 @@ mod tests {
         assert_eq!(
             (table.find(b"a", b"2"), table.find(b"a", b"1"), table.find_name(b"a")),
             (Some(1), None, Some(0))
-        );
-        assert_eq!((table.number(0), table.number(1)), (3, 2));
-        let at = |number, value| table.find_at(number, b"a", value);
-        assert_eq!(
-            [at(0, b"1"), at(1, b"1"), at(2, b"2"), at(3, b"2"), at(4, b"3")],
-            [None, None, Some(1), None, None]
         );
         table.resize(40);
         assert_eq!((table.find(b"a", b"2"), table.find(b"a", b"3")), (None, Some(0)));

@@ -167,12 +167,10 @@ proptest! {
             prop_assert_eq!(fields(&mut decoder, &block), Ok(expected.clone()));
             let mut prepared = Prepared::default();
             if list.iter().all(|(name, value)| prepared.add(name.as_bytes(), value.as_bytes())) {
-                for _ in 0..2 {
-                    let mut again = Vec::new();
-                    encoder.begin(&mut again);
-                    encoder.prepared(&mut again, &prepared);
-                    prop_assert_eq!(fields(&mut decoder, &again), Ok(expected.clone()));
-                }
+                let mut again = Vec::new();
+                encoder.begin(&mut again);
+                encoder.prepared(&mut again, &prepared);
+                prop_assert_eq!(fields(&mut decoder, &again), Ok(expected));
             }
         }
     }
