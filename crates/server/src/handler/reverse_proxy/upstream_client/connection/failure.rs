@@ -3,6 +3,7 @@
 use sojourn_http::Status;
 
 use super::{Stage, UpstreamClient, UpstreamConnection, UpstreamProtocol};
+use crate::clock::LAG_MAX;
 use crate::connection::{Reason, Shared, Want};
 use crate::handler::reverse_proxy::FlowId;
 
@@ -11,9 +12,9 @@ impl UpstreamConnection {
     pub(super) fn ended(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         match (&self.stage, &self.protocol) {
             (Stage::Head, UpstreamProtocol::Cgi(_, scripts)) if self.input.unread().is_empty() => {
-                // If it ran for as long as scripts may, it was killed.
+                // If it ran for as long as scripts may, it was killed, by a clock that does not lag.
                 let ran = shared.clock.now.saturating_sub(self.flow(upstream_client).began);
-                let is_late = ran >= scripts.timeout();
+                let is_late = ran + LAG_MAX >= scripts.timeout();
                 let status = if is_late { Status::GatewayTimeout } else { Status::BadGateway };
                 self.fail_upstream(status, upstream_client, shared)
             }
