@@ -113,6 +113,26 @@ pub fn block_signals() -> BlockedSignals {
     }
 }
 
+/// Blocks all signals that can be blocked, except that for the end of a child: nobody handles it, and blocked here it would wake
+/// another thread, which has to discard it.
+pub fn block_all_signals() -> BlockedSignals {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: `sigfillset` initialises the set; neither call fails with valid arguments.
+    let set = unsafe {
+        libc::sigfillset(set.as_mut_ptr());
+        libc::sigdelset(set.as_mut_ptr(), libc::SIGCHLD);
+        set.assume_init()
+    };
+    BlockedSignals { before: change_mask(libc::SIG_BLOCK, &set) }
+}
+
+impl BlockedSignals {
+    /// The signals that were blocked before.
+    pub fn before(&self) -> &sigset_t {
+        &self.before
+    }
+}
+
 /// Unblocks `signals`, which may have been blocked before this program was executed.
 pub fn unblock_signals(signals: &[c_int]) {
     change_mask(libc::SIG_UNBLOCK, &set_of(signals));

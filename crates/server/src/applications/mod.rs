@@ -3,6 +3,7 @@
 //! A thread of the server's first process starts and watches them, so that neither delays a loop, and limits count for
 //! all loops and processes together. Loops only see sockets.
 
+mod program;
 mod script_process;
 mod scripts;
 mod workers;

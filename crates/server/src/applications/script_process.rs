@@ -1,22 +1,24 @@
 //! One running script: finding its file, its process, and its end.
 
-use std::ffi::OsStr;
-use std::io::{ErrorKind, Read};
-use std::os::fd::OwnedFd;
+use std::ffi::{CString, OsStr};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::io::{Errno, read};
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Signal, kill_process_group};
 use sojourn_cgi::{Application, Client, Script};
-use sojourn_http::request::{Parsed, Parser};
+use sojourn_http::request::{Parsed, Parser, Request};
 use sojourn_http::{SitePath, Status};
 
-/// The PATH of scripts; nothing of the server's own environment is passed on.
-const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+use super::program::{Environment, Program, Started, Starter};
+
+/// Where scripts look for programs, unless a variable of the settings says it.
+const PATH: (&[u8], &[u8]) = (b"PATH", b"/usr/local/bin:/usr/bin:/bin");
 
 /// The most bytes that a script may write to standard error before the pipe is closed.
 const ERROR_BYTES_MAX: usize = 256 * 1024;
@@ -59,11 +61,10 @@ pub(super) struct Job {
 
 pub(super) struct ScriptProcess {
     name: String,
-    child: Child,
-    pub pidfd: OwnedFd,
+    program: Started,
     /// The script's end of the connection, kept to notice when the other end closes; `None` once it has.
     pub socket: Option<OwnedFd>,
-    pub errors: Option<ChildStderr>,
+    pub errors: Option<OwnedFd>,
     error_bytes: usize,
     pub ends_at: Instant,
     pub has_ended: bool,
@@ -73,72 +74,40 @@ impl ScriptProcess {
     /// Starts the script for `job`.
     ///
     /// # Errors
-    /// The status code for the client.
-    pub fn start(settings: &ScriptSettings, job: &Job) -> Result<ScriptProcess, Status> {
-        let Ok(Parsed::Complete(request)) = Parser::default().parse(&job.request) else {
-            return Err(Status::FieldsTooLarge);
-        };
-        let path = SitePath::decode(request.target).map_err(|_| Status::BadRequest)?;
-        let script = find(settings, &path)?;
-        let application = Application {
-            root: settings.directory.as_os_str().as_bytes().to_vec(),
-            variables: settings.variables.clone(),
-            ..Application::default()
-        };
-        let file = script.file.as_path();
-        let known = Script {
-            file: [file.as_os_str().as_bytes(), b""],
-            name: &script.name,
-            path_info: &script.path_info,
-        };
-        let mut command = Command::new(file);
-        command.env_clear().env("PATH", PATH);
-        application.variables_for(
-            &known,
-            &request,
-            job.client,
-            |_| false,
-            &mut |name: &[u8], value: &[&[u8]]| {
-                command.env(OsStr::from_bytes(name), OsStr::from_bytes(&value.concat()));
-            },
-        );
-        let dup = || job.socket.try_clone().map_err(|_| Status::ServiceUnavailable);
-        command.stdin(if job.has_body { Stdio::from(dup()?) } else { Stdio::null() });
-        command.stdout(Stdio::from(dup()?)).stderr(Stdio::piped());
-        // A process group of its own, so that everything it starts can be killed with it.
-        command.process_group(0).current_dir(file.parent().unwrap_or(Path::new("/")));
-        let name = String::from_utf8_lossy(&script.name).into_owned();
-        let mut child = command.spawn().map_err(|error| {
-            eprintln!("script {}: {error}", name.escape_debug());
-            match error.kind() {
-                ErrorKind::NotFound => Status::InternalServerError,
-                ErrorKind::PermissionDenied => Status::Forbidden,
-                ErrorKind::WouldBlock | ErrorKind::OutOfMemory => Status::ServiceUnavailable,
-                _ => Status::InternalServerError,
-            }
-        })?;
-        let errors = child.stderr.take();
-        let process = Pid::from_child(&child);
-        let Ok(pidfd) = pidfd_open(process, PidfdFlags::empty()) else {
-            let _ = kill_process_group(process, Signal::KILL);
-            let _ = child.wait();
-            return Err(Status::ServiceUnavailable);
-        };
-        let socket = Some(dup()?);
-        let ends_at = Instant::now() + settings.timeout;
-        Ok(ScriptProcess { name, child, pidfd, socket, errors, error_bytes: 0, ends_at, has_ended: false })
+    /// The status code for the client, and its socket.
+    pub fn start(
+        settings: &ScriptSettings,
+        starter: &mut Starter,
+        job: Job,
+    ) -> Result<ScriptProcess, (Status, OwnedFd)> {
+        match start(settings, starter, &job) {
+            Ok((name, program, errors)) => Ok(ScriptProcess {
+                name,
+                program,
+                socket: Some(job.socket),
+                errors: Some(errors),
+                error_bytes: 0,
+                ends_at: Instant::now() + settings.timeout,
+                has_ended: false,
+            }),
+            Err(status) => Err((status, job.socket)),
+        }
+    }
+
+    pub fn pidfd(&self) -> &OwnedFd {
+        &self.program.pidfd
     }
 
     pub fn kill(&mut self) {
         // The process ID cannot have been reused before the process is waited for.
-        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        let _ = kill_process_group(self.program.process, Signal::KILL);
         self.reap();
     }
 
     /// The process has ended, which ends its response, even if other processes (its children, the server) still hold
     /// the socket. Unread input must not turn that into an error.
     pub fn reap(&mut self) {
-        let _ = self.child.wait();
+        self.program.wait();
         self.has_ended = true;
         let Some(socket) = self.socket.take() else { return };
         let _ = shutdown(&socket, Shutdown::Both);
@@ -149,9 +118,9 @@ impl ScriptProcess {
     /// Logs what it has written to standard error.
     pub fn read_errors(&mut self) {
         let mut bytes = [0; SHOWN_BYTES_MAX];
-        let read = self.errors.as_mut().map(|errors| errors.read(&mut bytes));
+        let read = self.errors.as_ref().map(|errors| read(errors, &mut bytes));
         let Some(Ok(count @ 1..)) = read else {
-            if !matches!(read, Some(Err(ref error)) if error.kind() == ErrorKind::Interrupted) {
+            if read != Some(Err(Errno::INTR)) {
                 self.errors = None;
             }
             return;
@@ -166,6 +135,78 @@ impl ScriptProcess {
             self.errors = None;
         }
     }
+}
+
+/// Starts the script for `job`; returns its name, its process, and what it writes to standard error.
+fn start(
+    settings: &ScriptSettings,
+    starter: &mut Starter,
+    job: &Job,
+) -> Result<(String, Started, OwnedFd), Status> {
+    let Ok(Parsed::Complete(request)) = Parser::default().parse(&job.request) else {
+        return Err(Status::FieldsTooLarge);
+    };
+    let path = SitePath::decode(request.target).map_err(|_| Status::BadRequest)?;
+    let script = find(settings, &path)?;
+    let name = String::from_utf8_lossy(&script.name).into_owned();
+    let (errors, theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(|_| Status::ServiceUnavailable)?;
+    let output = job.socket.as_fd();
+    let input = job.has_body.then_some(output);
+    let started = environment(settings, job, &request, &script).and_then(|environment| {
+        let file = CString::new(script.file.as_os_str().as_bytes())?;
+        let directory = script.file.parent().unwrap_or(Path::new("/")).as_os_str();
+        let directory = CString::new(directory.as_bytes())?;
+        starter.start(&Program {
+            file: &file,
+            environment: &environment,
+            directory: &directory,
+            input,
+            output,
+            errors: theirs.as_fd(),
+        })
+    });
+    match started {
+        Ok(program) => Ok((name, program, errors)),
+        Err(error) => {
+            eprintln!("script {}: {error}", name.escape_debug());
+            Err(match error.kind() {
+                ErrorKind::PermissionDenied => Status::Forbidden,
+                ErrorKind::WouldBlock | ErrorKind::OutOfMemory => Status::ServiceUnavailable,
+                _ => Status::InternalServerError,
+            })
+        }
+    }
+}
+
+/// The variables of a script; nothing of the server's own environment is passed on.
+fn environment(
+    settings: &ScriptSettings,
+    job: &Job,
+    request: &Request<'_>,
+    script: &Found,
+) -> io::Result<Environment> {
+    let application = Application {
+        root: settings.directory.as_os_str().as_bytes().to_vec(),
+        variables: settings.variables.clone(),
+        ..Application::default()
+    };
+    let known = Script {
+        file: [script.file.as_os_str().as_bytes(), b""],
+        name: &script.name,
+        path_info: &script.path_info,
+    };
+    let mut environment = Environment::default();
+    let mut outcome = Ok(());
+    let mut add = |name: &[u8], value: &[&[u8]]| {
+        if outcome.is_ok() {
+            outcome = environment.add(name, value);
+        }
+    };
+    if !settings.variables.iter().any(|(name, _)| name == PATH.0) {
+        add(PATH.0, &[PATH.1]);
+    }
+    application.variables_for(&known, request, job.client, |_| false, &mut add);
+    outcome.map(|()| environment)
 }
 
 /// A script in the directory.

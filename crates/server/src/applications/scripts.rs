@@ -26,6 +26,7 @@ use sojourn_cgi::{Client, Ends};
 use sojourn_http::request::Version;
 use sojourn_http::{Status, head};
 
+use super::program::Starter;
 use super::script_process::{Job, ScriptProcess, ScriptSettings};
 use crate::counters::{Counter, Served};
 
@@ -69,10 +70,11 @@ impl Scripts {
         }
         let (jobs, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        let (timeout, counts) = (settings.timeout, Arc::<Counts>::default());
+        let (timeout, counts, starter) = (settings.timeout, Arc::<Counts>::default(), Starter::new()?);
         let spawner = Spawner {
             jobs: theirs,
             settings: ScriptSettings { directory, ..settings },
+            starter,
             queue: VecDeque::new(),
             running: Vec::new(),
             counts: Arc::clone(&counts),
@@ -134,6 +136,7 @@ impl Drop for Scripts {
 struct Spawner {
     jobs: OwnedFd,
     settings: ScriptSettings,
+    starter: Starter,
     queue: VecDeque<Job>,
     running: Vec<ScriptProcess>,
     counts: Arc<Counts>,
@@ -168,7 +171,7 @@ impl Spawner {
                 fds.push(fd);
                 fds.len() - 1
             };
-            let ended = place(PollFd::new(&script.pidfd, PollFlags::IN));
+            let ended = place(PollFd::new(script.pidfd(), PollFlags::IN));
             let socket = script.socket.as_ref().map(|socket| place(PollFd::new(socket, PollFlags::empty())));
             let errors = script.errors.as_ref().map(|errors| place(PollFd::new(errors, PollFlags::IN)));
             places.push([Some(ended), socket, errors]);
@@ -247,12 +250,12 @@ impl Spawner {
             if is_alone(&job.socket) {
                 continue;
             }
-            match ScriptProcess::start(&self.settings, &job) {
+            match ScriptProcess::start(&self.settings, &mut self.starter, job) {
                 Ok(script) => {
                     self.counts.started.fetch_add(1, Ordering::Relaxed);
                     self.running.push(script);
                 }
-                Err(status) => refuse(&job.socket, status),
+                Err((status, socket)) => refuse(&socket, status),
             }
         }
     }
