@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use sojourn_cache_store::replacement;
 use sojourn_cache_store::simulation::{BELADY, Cache, Misses, Request, belady, simulate};
 use sojourn_cache_store::{ADMISSIONS, AdmissionKind, admission_by_name};
 
+use crate::array::{Array, Values};
 use crate::workload::Trace;
 
 /// Registers this file's names in the module.
@@ -29,34 +29,33 @@ struct CacheTrace {
 impl CacheTrace {
     /// Requests as object numbers (any integers) and sizes in bytes.
     #[new]
-    fn new(objects: PyReadonlyArray1<'_, u64>, sizes: PyReadonlyArray1<'_, u64>) -> PyResult<Self> {
-        let (objects, sizes) = (objects.as_slice()?, sizes.as_slice()?);
+    fn new(objects: Values<u64>, sizes: Values<u64>) -> PyResult<Self> {
+        let (objects, sizes) = (objects.0, sizes.0);
         if objects.len() != sizes.len() {
             return Err(PyValueError::new_err("there is not one size for each object"));
         }
         let mut numbers = HashMap::new();
         let mut requests = Vec::with_capacity(objects.len());
-        for (object, size_bytes) in objects.iter().zip(sizes) {
+        for (object, size_bytes) in objects.into_iter().zip(sizes) {
             let next = u32::try_from(numbers.len()).map_err(|_| PyValueError::new_err("too many objects"))?;
-            let object = *numbers.entry(*object).or_insert(next);
-            requests.push(Request { object, size_bytes: *size_bytes });
+            let object = *numbers.entry(object).or_insert(next);
+            requests.push(Request { object, size_bytes });
         }
         Ok(CacheTrace { requests, object_count: numbers.len() })
     }
 
     /// Requests whose objects are already numbered, as `objects` gives them.
     #[staticmethod]
-    fn numbered(
-        objects: PyReadonlyArray1<'_, u32>,
-        sizes: PyReadonlyArray1<'_, u64>,
-        object_count: usize,
-    ) -> PyResult<Self> {
-        let (objects, sizes) = (objects.as_slice()?, sizes.as_slice()?);
+    fn numbered(objects: Values<u32>, sizes: Values<u64>, object_count: usize) -> PyResult<Self> {
+        let (objects, sizes) = (objects.0, sizes.0);
         if objects.len() != sizes.len() {
             return Err(PyValueError::new_err("there is not one size for each object"));
         }
-        let requests =
-            objects.iter().zip(sizes).map(|(&object, &size_bytes)| Request { object, size_bytes }).collect();
+        let requests = objects
+            .into_iter()
+            .zip(sizes)
+            .map(|(object, size_bytes)| Request { object, size_bytes })
+            .collect();
         Ok(CacheTrace { requests, object_count })
     }
 
@@ -92,13 +91,13 @@ impl CacheTrace {
     }
 
     /// The number of each request's object.
-    fn objects<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
-        self.requests.iter().map(|request| request.object).collect::<Vec<_>>().to_pyarray(py)
+    fn objects(&self) -> Array<u32> {
+        self.requests.iter().map(|request| request.object).collect()
     }
 
     /// The size of each request.
-    fn sizes<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
-        self.requests.iter().map(|request| request.size_bytes).collect::<Vec<_>>().to_pyarray(py)
+    fn sizes(&self) -> Array<u64> {
+        self.requests.iter().map(|request| request.size_bytes).collect()
     }
 
     /// The total bytes of all objects, each with its first size: a cache of that size misses each once.

@@ -2,15 +2,16 @@
 
 use std::time::{Duration, SystemTime};
 
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 use sojourn_measure::{
     Nanos,
     interval_log::{self, Interval},
 };
 
+use crate::array::{Array, Values};
+
 type Row = (String, f64, f64, Py<Histogram>);
-type Recorded<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<u64>>);
+type Recorded = (Array<f64>, Array<u64>);
 
 /// Registers this file's names in the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -34,17 +35,13 @@ impl Histogram {
     }
 
     /// Records each latency in seconds as often as its count says.
-    fn record(
-        &mut self,
-        seconds: PyReadonlyArray1<'_, f64>,
-        counts: PyReadonlyArray1<'_, u64>,
-    ) -> PyResult<()> {
-        let (seconds, counts) = (seconds.as_array(), counts.as_array());
+    fn record(&mut self, seconds: Values<f64>, counts: Values<u64>) -> PyResult<()> {
+        let (seconds, counts) = (seconds.0, counts.0);
         if seconds.len() != counts.len() {
             let message = format!("{} latencies with {} counts", seconds.len(), counts.len());
             return Err(PyValueError::new_err(message));
         }
-        for (&seconds, &count) in seconds.iter().zip(counts) {
+        for (seconds, count) in seconds.into_iter().zip(counts) {
             self.inner.record_many(Nanos::from_seconds(seconds), count);
         }
         Ok(())
@@ -56,10 +53,10 @@ impl Histogram {
     }
 
     /// The recorded latencies in ascending order, in seconds, with their counts.
-    fn recorded<'py>(&self, py: Python<'py>) -> Recorded<'py> {
-        let (seconds, counts): (Vec<f64>, Vec<u64>) =
+    fn recorded(&self) -> Recorded {
+        let (seconds, counts) =
             self.inner.recorded().map(|(latency, count)| (latency.seconds(), count)).unzip();
-        (seconds.into_pyarray(py), counts.into_pyarray(py))
+        (Array(seconds), Array(counts))
     }
 
     /// The quantile in seconds; None if nothing was recorded.

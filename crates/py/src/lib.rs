@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod array;
 mod cache;
 mod histogram;
 mod log;

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use sojourn_queueing::simulator::{
@@ -12,11 +11,12 @@ use sojourn_queueing::station::Service;
 use sojourn_workload::arrivals::{Arrival, Level, Staircase};
 use sojourn_workload::trace;
 
+use crate::array::{Array, Values};
 use crate::workload::Trace;
 
 const NS_PER_SECOND: f64 = 1e9;
 
-type Times<'py> = Bound<'py, PyArray1<f64>>;
+type Times = Array<f64>;
 
 /// Registers this file's functions in the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -34,13 +34,13 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyfunction]
 #[pyo3(signature = (trace, requests_per_second, seconds, think_scale, demands, r, latency, seed, quota=None, wakeup=0.0, client=0.0, sending=0.0))]
 #[allow(clippy::too_many_arguments, reason = "they are keywords on the other side")]
-fn simulate_sessions<'py>(
-    py: Python<'py>,
-    trace: PyRef<'py, Trace>,
+fn simulate_sessions(
+    py: Python<'_>,
+    trace: PyRef<'_, Trace>,
     requests_per_second: f64,
     seconds: f64,
     think_scale: f64,
-    demands: PyReadonlyArray1<'py, f64>,
+    demands: Values<f64>,
     r: Option<u32>,
     latency: f64,
     seed: u64,
@@ -48,13 +48,13 @@ fn simulate_sessions<'py>(
     wakeup: f64,
     client: f64,
     sending: f64,
-) -> PyResult<(Times<'py>, Times<'py>)> {
+) -> PyResult<(Times, Times)> {
     let levels = vec![Level { start_ns: 0, requests_per_second }];
     let staircase = Staircase { levels, end_ns: ns(seconds), settle_ns: 0, think_scale, seed };
     let surroundings =
         Surroundings { latency, wakeup, client, sending, quota: limit(quota), ..Surroundings::default() };
-    let answered = simulate(py, &trace.inner, &staircase, 0.0..f64::INFINITY, &demands, r, surroundings)?;
-    Ok((times(py, &answered, |job| job.at), times(py, &answered, |job| job.response_time)))
+    let answered = simulate(py, &trace.inner, &staircase, 0.0..f64::INFINITY, &demands.0, r, surroundings)?;
+    Ok((times(&answered, |job| job.at), times(&answered, |job| job.response_time)))
 }
 
 /// The requests of one step of a climb through one station: those that the load generator sends with this seed.
@@ -67,14 +67,14 @@ fn simulate_sessions<'py>(
 #[pyfunction]
 #[pyo3(signature = (trace, rates, step_seconds, settle_seconds, think_scale, demands, r, latency, seed, quota=None, wakeup=0.0, client=0.0, sending=0.0, station_interruptions=vec![], client_interruptions=vec![], station_speeds=vec![], client_speeds=vec![]))]
 #[allow(clippy::too_many_arguments, reason = "they are keywords on the other side")]
-fn simulate_step<'py>(
-    py: Python<'py>,
-    trace: PyRef<'py, Trace>,
+fn simulate_step(
+    py: Python<'_>,
+    trace: PyRef<'_, Trace>,
     rates: Vec<f64>,
     step_seconds: f64,
     settle_seconds: f64,
     think_scale: f64,
-    demands: PyReadonlyArray1<'py, f64>,
+    demands: Values<f64>,
     r: Option<u32>,
     latency: f64,
     seed: u64,
@@ -86,7 +86,7 @@ fn simulate_step<'py>(
     client_interruptions: Vec<(f64, f64)>,
     station_speeds: Vec<(f64, f64)>,
     client_speeds: Vec<(f64, f64)>,
-) -> PyResult<(Times<'py>, Times<'py>, Times<'py>)> {
+) -> PyResult<(Times, Times, Times)> {
     let staircase = Staircase::in_steps(&rates, ns(step_seconds), ns(settle_seconds), think_scale, seed);
     let from = step_seconds * rates.len().saturating_sub(1) as f64;
     let surroundings = Surroundings {
@@ -101,8 +101,8 @@ fn simulate_step<'py>(
         client_speeds: speeds(client_speeds),
     };
     let due = from..from + step_seconds;
-    let answered = simulate(py, &trace.inner, &staircase, due, &demands, r, surroundings)?;
-    let of = |figure: fn(&Answered) -> f64| times(py, &answered, figure);
+    let answered = simulate(py, &trace.inner, &staircase, due, &demands.0, r, surroundings)?;
+    let of = |figure: fn(&Answered) -> f64| times(&answered, figure);
     Ok((of(|job| job.at), of(|job| job.response_time), of(|job| job.demand)))
 }
 
@@ -124,11 +124,10 @@ fn simulate(
     trace: &trace::Trace,
     staircase: &Staircase,
     due: Range<f64>,
-    demands: &PyReadonlyArray1<'_, f64>,
+    demands: &[f64],
     r: Option<u32>,
     surroundings: Surroundings,
 ) -> PyResult<Vec<Answered>> {
-    let demands: Vec<f64> = demands.as_array().to_vec();
     if demands.len() != trace.requests.len() {
         let message = format!("{} demands for {} requests", demands.len(), trace.requests.len());
         return Err(PyValueError::new_err(message));
@@ -136,7 +135,7 @@ fn simulate(
     let service = r.map_or(Service::ps(1), |r| Service::lps(r as usize, 1));
     let answered = py.detach(|| {
         let arrivals = staircase.arrivals(trace).map_err(|error| error.to_string())?;
-        let chains = arrivals.map(|arrival| chain(trace, &arrival, staircase.think_scale, &demands, &due));
+        let chains = arrivals.map(|arrival| chain(trace, &arrival, staircase.think_scale, demands, &due));
         let mut chains: Vec<_> = chains.filter(|chain| !chain.is_empty()).collect();
         chains.sort_by(|one, other| one[0].due.total_cmp(&other[0].due));
         simulator::simulate_sessions(chains, service, surroundings).map_err(|error| error.to_string())
@@ -148,8 +147,8 @@ fn ns(seconds: f64) -> u64 {
     (seconds * NS_PER_SECOND).round() as u64
 }
 
-fn times<'py>(py: Python<'py>, answered: &[Answered], figure: fn(&Answered) -> f64) -> Times<'py> {
-    answered.iter().map(figure).collect::<Vec<f64>>().into_pyarray(py)
+fn times(answered: &[Answered], figure: fn(&Answered) -> f64) -> Times {
+    answered.iter().map(figure).collect()
 }
 
 /// The remaining requests of one session that fall due in the span.

@@ -5,7 +5,6 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
 
-use numpy::{PyArray1, ToPyArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use rand::SeedableRng;
@@ -20,6 +19,8 @@ use sojourn_workload::synthesis::{Synthesis, SynthesisError, synthesise};
 use sojourn_workload::trace::{self, Document, site_path};
 use sojourn_workload::trace_file::TraceFileError;
 use sojourn_workload::web99;
+
+use crate::array::Array;
 
 pub(crate) const BUFFER_BYTES: usize = 256 * 1024;
 pub(crate) const NS_PER_SECOND: f64 = 1e9;
@@ -77,18 +78,18 @@ impl Trace {
     }
 
     /// The document size of every request in bytes, session by session.
-    fn transfer_sizes<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
+    fn transfer_sizes(&self) -> Array<u64> {
         let size = |request: &trace::Request| self.inner.documents[request.document as usize].size_bytes;
-        self.inner.requests.iter().map(size).collect::<Vec<_>>().to_pyarray(py)
+        self.inner.requests.iter().map(size).collect()
     }
 
     /// Whether a request is the first of its session, in the order of `transfer_sizes`.
-    fn first_in_session<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
-        let mut firsts = vec![false; self.inner.requests.len()];
+    fn first_in_session<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let mut firsts = vec![0_u8; self.inner.requests.len()];
         for session in &self.inner.sessions {
-            firsts[session.first as usize] = true;
+            firsts[session.first as usize] = 1;
         }
-        firsts.to_pyarray(py)
+        Array(firsts).into_pyobject(py)?.call_method1("view", ("bool",))
     }
 
     /// Every document's name, whether it was requested successfully or not.
@@ -98,12 +99,11 @@ impl Trace {
 
     /// Every request's document, by its place among the names, and when it came after the first of its session, in
     /// seconds; in the order of `transfer_sizes`.
-    fn requests<'py>(&self, py: Python<'py>) -> (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<f64>>) {
+    fn requests(&self) -> (Array<u32>, Array<f64>) {
         let requests = &self.inner.requests;
-        let documents: Vec<u32> = requests.iter().map(|request| request.document).collect();
-        let offsets: Vec<f64> =
-            requests.iter().map(|request| request.offset_ns as f64 / NS_PER_SECOND).collect();
-        (documents.to_pyarray(py), offsets.to_pyarray(py))
+        let documents = requests.iter().map(|request| request.document).collect();
+        let offsets = requests.iter().map(|request| request.offset_ns as f64 / NS_PER_SECOND).collect();
+        (documents, offsets)
     }
 
     #[getter]

@@ -1,10 +1,10 @@
 //! Bindings of the closed forms of limited processor sharing: Eq. 2.1, Eq. 2.2, their validity, heavy traffic.
 
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use sojourn_queueing::closed_form::{Lps, Mg1};
 
 use super::{dictionary, refused};
+use crate::array::{Array, Values};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(lps_mean_response_time, module)?)?;
@@ -29,18 +29,16 @@ fn lps_mean_response_time(
 /// Mean response time in seconds of jobs with each of these demands, by Eq. 2.1.
 #[pyfunction]
 #[pyo3(signature = (demands, arrival_rate, mean_demand, second_moment_demand, r=None, delta=0.0))]
-fn lps_conditional_mean<'py>(
-    py: Python<'py>,
-    demands: PyReadonlyArray1<'py, f64>,
+fn lps_conditional_mean(
+    demands: Values<f64>,
     arrival_rate: f64,
     mean_demand: f64,
     second_moment_demand: f64,
     r: Option<u32>,
     delta: f64,
-) -> PyResult<Bound<'py, PyArray1<f64>>> {
+) -> PyResult<Array<f64>> {
     let station = lps(arrival_rate, mean_demand, second_moment_demand, r, delta)?;
-    let means: Vec<f64> = demands.as_array().iter().map(|&demand| station.conditional_mean(demand)).collect();
-    Ok(means.into_pyarray(py))
+    Ok(demands.0.iter().map(|&demand| station.conditional_mean(demand)).collect())
 }
 
 /// How far Eq. 2.2 can be trusted here: `exact`, `relative_error_max`, `relative_error_found` and a `note`.

@@ -1,6 +1,5 @@
 //! Bindings of the distributions of sizes and times.
 
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use sojourn_queueing::distribution::{
     self, BoundedPareto, Deterministic, DistributionError, Empirical, Erlang, Exponential, HyperExponential,
@@ -9,6 +8,7 @@ use sojourn_queueing::distribution::{
 use sojourn_queueing::random::Random;
 
 use super::refused;
+use crate::array::{Array, Values};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Distribution>()
@@ -58,14 +58,10 @@ impl Distribution {
 
     #[staticmethod]
     #[pyo3(signature = (values, weights=None))]
-    fn empirical(
-        values: PyReadonlyArray1<'_, f64>,
-        weights: Option<PyReadonlyArray1<'_, f64>>,
-    ) -> PyResult<Self> {
-        let values = super::values(&values);
+    fn empirical(values: Values<f64>, weights: Option<Values<f64>>) -> PyResult<Self> {
         wrap(match weights {
-            Some(weights) => Empirical::weighted(&values, &super::values(&weights)),
-            None => Empirical::new(&values),
+            Some(weights) => Empirical::weighted(&values.0, &weights.0),
+            None => Empirical::new(&values.0),
         })
     }
 
@@ -96,20 +92,20 @@ impl Distribution {
         self.inner.scv()
     }
 
-    fn cdf<'py>(&self, py: Python<'py>, x: PyReadonlyArray1<'py, f64>) -> Bound<'py, PyArray1<f64>> {
-        x.as_array().iter().map(|x| self.inner.cdf(*x)).collect::<Vec<_>>().into_pyarray(py)
+    fn cdf(&self, x: Values<f64>) -> Array<f64> {
+        x.0.iter().map(|x| self.inner.cdf(*x)).collect()
     }
 
-    fn quantile<'py>(&self, py: Python<'py>, p: PyReadonlyArray1<'py, f64>) -> Bound<'py, PyArray1<f64>> {
-        p.as_array().iter().map(|p| self.inner.quantile(*p)).collect::<Vec<_>>().into_pyarray(py)
+    fn quantile(&self, p: Values<f64>) -> Array<f64> {
+        p.0.iter().map(|p| self.inner.quantile(*p)).collect()
     }
 
     /// `count` values; the same seed gives the same values.
-    fn sample<'py>(&self, py: Python<'py>, count: usize, seed: u64) -> Bound<'py, PyArray1<f64>> {
+    fn sample(&self, py: Python<'_>, count: usize, seed: u64) -> Array<f64> {
         let draw = || {
             let mut random = Random::new(seed);
-            (0..count).map(|_| self.inner.sample(&mut random)).collect::<Vec<_>>()
+            (0..count).map(|_| self.inner.sample(&mut random)).collect()
         };
-        py.detach(draw).into_pyarray(py)
+        Array(py.detach(draw))
     }
 }

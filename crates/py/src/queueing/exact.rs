@@ -2,14 +2,14 @@
 
 use std::sync::OnceLock;
 
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Serialize;
 use sojourn_queueing::exact_lps::{self, ExactError, PhaseType, ResponseDistribution};
 
 use super::distribution::Distribution;
-use super::{dictionary, refused, values};
+use super::{dictionary, refused};
+use crate::array::{Array, Values};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ExactLps>()?;
@@ -62,34 +62,21 @@ impl ExactLps {
     }
 
     /// P(R > t).
-    fn survival<'py>(
-        &self,
-        py: Python<'py>,
-        times: PyReadonlyArray1<'py, f64>,
-    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let (times, found) = (values(&times), self.response_times(py)?);
+    fn survival(&self, py: Python<'_>, times: Values<f64>) -> PyResult<Array<f64>> {
+        let (times, found) = (times.0, self.response_times(py)?);
         let survival = |time: &f64| found.survival(*time);
-        Ok(py.detach(|| times.iter().map(survival).collect::<Vec<_>>()).into_pyarray(py))
+        Ok(Array(py.detach(|| times.iter().map(survival).collect())))
     }
 
-    fn quantile<'py>(
-        &self,
-        py: Python<'py>,
-        probabilities: PyReadonlyArray1<'py, f64>,
-    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let (probabilities, found) = (values(&probabilities), self.response_times(py)?);
+    fn quantile(&self, py: Python<'_>, probabilities: Values<f64>) -> PyResult<Array<f64>> {
+        let (probabilities, found) = (probabilities.0, self.response_times(py)?);
         let quantile = |p: &f64| found.quantile(*p);
-        Ok(py.detach(|| probabilities.iter().map(quantile).collect::<Vec<_>>()).into_pyarray(py))
+        Ok(Array(py.detach(|| probabilities.iter().map(quantile).collect())))
     }
 
     /// `E[R | S = x]`.
-    fn conditional_means<'py>(
-        &self,
-        py: Python<'py>,
-        demands: PyReadonlyArray1<'py, f64>,
-    ) -> Bound<'py, PyArray1<f64>> {
-        let demands = values(&demands);
-        py.detach(|| self.solved.conditional_means(&demands)).into_pyarray(py)
+    fn conditional_means(&self, py: Python<'_>, demands: Values<f64>) -> Array<f64> {
+        Array(py.detach(|| self.solved.conditional_means(&demands.0)))
     }
 }
 
@@ -122,9 +109,9 @@ fn lps_exact<'py>(
     mean_demand: f64,
     scv_demand: f64,
     r: u32,
-    demands: Option<PyReadonlyArray1<'py, f64>>,
+    demands: Option<Values<f64>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let demands = demands.map_or_else(Vec::new, |demands| values(&demands));
+    let demands = demands.map_or_else(Vec::new, |demands| demands.0);
     let phase_type = of_mean_scv(mean_demand, scv_demand)?;
     let result = py.detach(|| {
         let station = exact_lps::ExactLps::new(arrival_rate, phase_type, r)?;

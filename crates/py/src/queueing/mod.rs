@@ -10,7 +10,6 @@ mod fit;
 mod simulation;
 mod system;
 
-use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -23,11 +22,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     simulation::register(module)?;
     system::register(module)?;
     fit::register(module)
-}
-
-/// A copy, so that the interpreter lock can be released while it is used.
-fn values(array: &PyReadonlyArray1<'_, f64>) -> Vec<f64> {
-    array.as_array().iter().copied().collect()
 }
 
 fn refused(error: impl std::error::Error) -> PyErr {

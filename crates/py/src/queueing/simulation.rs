@@ -6,7 +6,6 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -19,7 +18,8 @@ use sojourn_queueing::station::Service;
 use sojourn_queueing::system_file;
 
 use super::distribution::Distribution;
-use super::{dictionary, refused, values};
+use super::{dictionary, refused};
+use crate::array::{Array, Values};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate_station, module)?)?;
@@ -33,23 +33,23 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Response time in seconds of every job of a trace at one station; `r=None` is processor sharing.
 #[pyfunction]
 #[pyo3(signature = (arrival_times, demands, r=None, servers=1))]
-fn simulate_station<'py>(
-    py: Python<'py>,
-    arrival_times: PyReadonlyArray1<'py, f64>,
-    demands: PyReadonlyArray1<'py, f64>,
+fn simulate_station(
+    py: Python<'_>,
+    arrival_times: Values<f64>,
+    demands: Values<f64>,
     r: Option<u32>,
     servers: u32,
-) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let (times, demands) = (values(&arrival_times), values(&demands));
-    let responses = py.detach(|| simulator::simulate_station(&times, &demands, service(r, servers)));
-    Ok(responses.map_err(refused)?.into_pyarray(py))
+) -> PyResult<Array<f64>> {
+    let responses =
+        py.detach(|| simulator::simulate_station(&arrival_times.0, &demands.0, service(r, servers)));
+    Ok(Array(responses.map_err(refused)?))
 }
 
 /// Demands as a distribution, or values to draw from.
 #[derive(FromPyObject)]
 enum Demands<'py> {
     Distribution(PyRef<'py, Distribution>),
-    Values(PyReadonlyArray1<'py, f64>),
+    Values(Values<f64>),
 }
 
 /// Simulates one station under Poisson arrivals whose demands are drawn from a distribution or from the given values.
@@ -67,7 +67,7 @@ fn simulate_poisson<'py>(
     half_width: f64,
     jobs_max: u64,
     seed: u64,
-    weights: Option<PyReadonlyArray1<'py, f64>>,
+    weights: Option<Values<f64>>,
     servers: u32,
     delta: f64,
     jobs_min: u64,
@@ -81,9 +81,9 @@ fn simulate_poisson<'py>(
             return Err(PyValueError::new_err("weights belong to values, not to a distribution"));
         }
         (Demands::Values(demands), Some(weights)) => {
-            Empirical::weighted(&values(&demands), &values(&weights)).map_err(refused)?.into()
+            Empirical::weighted(&demands.0, &weights.0).map_err(refused)?.into()
         }
-        (Demands::Values(demands), None) => Empirical::new(&values(&demands)).map_err(refused)?.into(),
+        (Demands::Values(demands), None) => Empirical::new(&demands.0).map_err(refused)?.into(),
     };
     let model = PoissonStation { arrival_rate, demand, service: service(r, servers), delta };
     let targets = targets_of(&targets)?;
@@ -96,7 +96,7 @@ fn simulate_poisson<'py>(
 }
 
 /// Arrival times and document sizes of each traced class.
-type Traces<'py> = BTreeMap<String, (PyReadonlyArray1<'py, f64>, PyReadonlyArray1<'py, f64>)>;
+type Traces = BTreeMap<String, (Values<f64>, Values<f64>)>;
 
 /// Simulates the system of a system file; `traces` maps an open class to its arrival times in seconds and
 /// document sizes in bytes.
@@ -115,15 +115,12 @@ fn simulate_system<'py>(
     jobs_min: u64,
     targets: Vec<String>,
     replications: u32,
-    traces: Option<Traces<'py>>,
+    traces: Option<Traces>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let system = system_file::parse(system).map_err(refused)?;
-    let columns: Vec<(String, Vec<f64>, Vec<f64>)> = traces
-        .iter()
-        .flatten()
-        .map(|(class, (times, sizes))| (class.clone(), values(times), values(sizes)))
-        .collect();
+    let columns: Vec<(String, Vec<f64>, Vec<f64>)> =
+        traces.into_iter().flatten().map(|(class, (times, sizes))| (class, times.0, sizes.0)).collect();
     let targets = targets_of(&targets)?;
     let plan = Plan { relative_half_width: half_width, targets, jobs_min, jobs_max, seed, replications };
     let mut watch = Watch { progress, failure: None };

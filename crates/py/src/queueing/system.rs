@@ -1,6 +1,5 @@
 //! Bindings of system files and their analytic solvers.
 
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -12,7 +11,8 @@ use sojourn_queueing::system::{
 use sojourn_queueing::system_file;
 
 use super::distribution::Distribution;
-use super::{dictionary, refused, values};
+use super::{dictionary, refused};
+use crate::array::{Array, Values};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(predict_system, module)?)?;
@@ -57,18 +57,13 @@ fn system_document(system: &str, class: &str) -> PyResult<Option<Distribution>> 
 /// Seconds that each visit of a class asks for documents of these sizes, in the order of its routes: one array
 /// per visit. A demand that does not depend on the size is its mean.
 #[pyfunction]
-fn system_demands<'py>(
-    py: Python<'py>,
-    system: &str,
-    class: &str,
-    sizes: PyReadonlyArray1<'py, f64>,
-) -> PyResult<Vec<Vec<Bound<'py, PyArray1<f64>>>>> {
+fn system_demands(system: &str, class: &str, sizes: Values<f64>) -> PyResult<Vec<Vec<Array<f64>>>> {
     let system = system_file::parse(system).map_err(refused)?;
-    let (class, sizes) = (find(&system, class)?, values(&sizes));
+    let (class, sizes) = (find(&system, class)?, sizes.0);
     let demands = |visit: &Visit| {
         let mean = visit.demand.mean(class.document.as_ref());
         let demand = |size: &f64| visit.demand.of_size(*size).unwrap_or(mean);
-        sizes.iter().map(demand).collect::<Vec<_>>().into_pyarray(py)
+        sizes.iter().map(demand).collect()
     };
     Ok(class.routes.iter().map(|route| route.visits.iter().map(demands).collect()).collect())
 }
