@@ -2,7 +2,7 @@
 //! reference page, completions and manual pages are generated from it.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 use clap::{Args, Command};
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sojourn_server::{ALL, CacheScope, CounterKind};
 
+use crate::json;
 use crate::table::CommandRow;
 
 /// Describe this program as JSON: commands, options, architectures, counters, exit codes and the schemas of results.
@@ -74,9 +75,7 @@ struct Here {
 }
 
 pub fn run(_: &Options, engine: &Command) -> anyhow::Result<ExitCode> {
-    let mut output = io::stdout().lock();
-    serde_json::to_writer(&mut output, &Description::of(engine))?;
-    writeln!(output)?;
+    json::write_line(&mut io::stdout(), &Description::of(engine))?;
     Ok(ExitCode::SUCCESS)
 }
 

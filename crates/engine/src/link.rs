@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -22,6 +22,7 @@ use sojourn_load::duration;
 use sojourn_measure::Nanos;
 use sojourn_queueing::distribution::{Deterministic, Distribution, Erlang, Exponential};
 
+use crate::json;
 use crate::load::generator::bit_rate;
 
 const LINE: &str = "Line, both directions";
@@ -245,10 +246,11 @@ fn print_direction(name: &str, direction: &DirectionReport) {
 fn write(options: &Options, report: &Report) -> anyhow::Result<()> {
     let Some(path) = &options.report else { return Ok(()) };
     if path.as_os_str() == "-" {
-        return Ok(writeln!(io::stdout(), "{}", serde_json::to_string(report)?)?);
+        return Ok(json::write_line(&mut io::stdout(), report)?);
     }
-    let file = File::create(path).with_context(|| format!("cannot write the report {}", path.display()))?;
-    Ok(serde_json::to_writer_pretty(file, report)?)
+    let mut file =
+        File::create(path).with_context(|| format!("cannot write the report {}", path.display()))?;
+    Ok(json::write_indented(&mut file, report)?)
 }
 
 /// Parses `15ms`, `exponential:15ms`, `erlang:4:15ms`.

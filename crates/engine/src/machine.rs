@@ -1,10 +1,12 @@
 //! `sojourn-engine machine`: a description of the machine as one JSON object; every result holds the same.
 
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 use clap::Args;
 use sojourn_measure::machine::Machine;
+
+use crate::json;
 
 /// Describe the machine: processor, caches, kernel and its settings.
 #[derive(Args)]
@@ -15,8 +17,6 @@ pub struct Options {
 }
 
 pub fn run(_: &Options) -> anyhow::Result<ExitCode> {
-    let mut output = io::stdout().lock();
-    serde_json::to_writer(&mut output, &Machine::describe())?;
-    writeln!(output)?;
+    json::write_line(&mut io::stdout(), &Machine::describe())?;
     Ok(ExitCode::SUCCESS)
 }

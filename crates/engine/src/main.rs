@@ -13,6 +13,7 @@ use sojourn_server::memory::Allocator;
 mod confine;
 mod describe;
 mod help;
+mod json;
 mod link;
 mod load;
 mod machine;

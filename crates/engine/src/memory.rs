@@ -1,7 +1,7 @@
 //! `sojourn-engine memory`: measures memory bandwidth and prints one JSON object. `sojourn memory` chooses the grid and
 //! draws the results.
 
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
@@ -14,6 +14,7 @@ use sojourn_measure::machine::Machine;
 use sojourn_measure::memory::{self, HugePages, Kernel, Memory, Sweep};
 use sojourn_measure::{Nanos, Reading, affinity};
 
+use crate::json;
 use crate::load::generator::interrupt_flag;
 
 /// Measure memory bandwidth over working sets and strides by extended copy transfer.
@@ -90,9 +91,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         caches: caches::of_core(order[0]),
         memory,
     };
-    let mut output = io::stdout().lock();
-    serde_json::to_writer(&mut output, &result)?;
-    writeln!(output)?;
+    json::write_line(&mut io::stdout(), &result)?;
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

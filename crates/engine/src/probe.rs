@@ -19,6 +19,7 @@ use sojourn_measure::probe::{Column, Group, Probe, Sample, Target, listening_on}
 use sojourn_measure::{Nanos, Reading, affinity, clock};
 
 use crate::confine::ConfinementOptions;
+use crate::json;
 use crate::load::generator::interrupt_flag;
 
 /// Sample the resource use of processes.
@@ -202,9 +203,8 @@ fn sleep_until(due: Nanos, interrupted: &AtomicBool) {
     }
 }
 
-fn print(output: &mut impl Write, line: &impl Serialize) -> anyhow::Result<()> {
-    serde_json::to_writer(&mut *output, line)?;
-    writeln!(output)?;
+fn print(output: &mut dyn Write, line: &impl Serialize) -> anyhow::Result<()> {
+    json::write_line(output, line)?;
     // A live display waits for each line.
     Ok(output.flush()?)
 }

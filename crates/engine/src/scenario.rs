@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use sojourn_load::{Connections, Form, Scenario, ScenarioInputs, Shape, Target, Version};
 
-use crate::text_file;
+use crate::{json, text_file};
 
 /// Check a scenario, or make one of a browser's recording (HAR).
 ///
@@ -49,7 +49,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let (scenario, warnings) = Scenario::in_full(&form, &text, &inputs, &renamed).with_context(shown)?;
     warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     let mut output = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut output, &scenario)?;
+    json::write_indented(&mut output, &scenario)?;
     writeln!(output)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -17,6 +17,8 @@ use sojourn_load::{
 use sojourn_measure::machine::Machine;
 use sojourn_measure::{Nanos, affinity, priority};
 
+use crate::json;
+
 use super::result::{
     Embedded, FigureSet, Printed, RunResult, print_progress, write_file, write_private_file,
 };
@@ -353,18 +355,14 @@ impl GeneratorOptions {
         let mut output = io::stdout().lock();
         match self.format {
             Format::Json => {
-                serde_json::to_writer(
-                    &mut output,
-                    &Printed { result: &result, embedded, each_request: outcome.requests() },
-                )?;
-                writeln!(output)?;
+                let printed = Printed { result: &result, embedded, each_request: outcome.requests() };
+                json::write_line(&mut output, &printed)?;
             }
             Format::Text => write_text(&mut output, &result)?,
         }
         output.flush()?;
         // Written after the result, which a full disk must not take away.
-        let keep =
-            |path| write_private_file(path, |file| Ok(serde_json::to_writer(file, &outcome.kept_users)?));
+        let keep = |path| write_private_file(path, |file| json::write(file, &outcome.kept_users));
         let written = self.write_files(&outcome) && users_file.is_none_or(keep);
         Ok(if complete && written && !failed { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
@@ -388,9 +386,11 @@ impl GeneratorOptions {
             .is_none_or(|path| write_file(path, |file| outcome.write_histograms(file)));
         let intervals =
             self.intervals.as_ref().is_none_or(|path| write_file(path, |file| outcome.write_intervals(file)));
-        let timeline = self.timeline.as_ref().zip(outcome.timeline()).is_none_or(|(path, timeline)| {
-            write_file(path, |file| Ok(serde_json::to_writer(file, timeline)?))
-        });
+        let timeline = self
+            .timeline
+            .as_ref()
+            .zip(outcome.timeline())
+            .is_none_or(|(path, timeline)| write_file(path, |file| json::write(file, timeline)));
         histograms && intervals && timeline
     }
 }

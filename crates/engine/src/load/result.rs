@@ -11,6 +11,8 @@ use sojourn_load::{NamedRequests, Outcome, Progress, Report, Timeline};
 use sojourn_measure::Summary;
 use sojourn_measure::machine::Machine;
 
+use crate::json;
+
 /// Figures of other programs to report as well.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum FigureSet {
@@ -115,7 +117,7 @@ pub struct ProgressLine<'a> {
 
 /// Writes one line to standard error, which Python reads for its live view.
 pub fn print_progress(progress: &Progress) {
-    let line = ProgressLine {
+    json::tell(&ProgressLine {
         progress: progress.fraction,
         step: progress.step,
         requests_per_second: progress.requests_per_second,
@@ -124,8 +126,5 @@ pub fn print_progress(progress: &Progress) {
         generator_cpu_fraction: progress.generator_cpu_fraction,
         time_to_first_byte_p95_seconds: progress.time_to_first_byte.p95,
         time_to_first_byte_intended_seconds: &progress.time_to_first_byte,
-    };
-    if let Ok(line) = serde_json::to_string(&line) {
-        eprintln!("{line}");
-    }
+    });
 }

@@ -10,6 +10,8 @@ use serde::Serialize;
 use sojourn_load::viewers::{StreamOutcome, StreamProgress, StreamReport, StreamTimeline, run_streams};
 use sojourn_measure::{Summary, affinity, machine::Machine};
 
+use crate::json;
+
 use super::generator::{Format, interrupt_flag};
 use super::result::write_file;
 use super::start;
@@ -67,8 +69,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut output = io::stdout().lock();
     match options.format {
         Format::Json => {
-            serde_json::to_writer(&mut output, &Printed { result: &result, embedded })?;
-            writeln!(output)?;
+            json::write_line(&mut output, &Printed { result: &result, embedded })?;
         }
         Format::Text => write_text(&mut output, &result)?,
     }
@@ -87,7 +88,7 @@ fn write_files(options: &Options, outcome: &StreamOutcome) -> bool {
     let timeline = options
         .timeline
         .as_ref()
-        .is_none_or(|path| write_file(path, |file| Ok(serde_json::to_writer(file, outcome.timeline())?)));
+        .is_none_or(|path| write_file(path, |file| json::write(file, outcome.timeline())));
     histograms && timeline
 }
 
@@ -162,7 +163,7 @@ pub struct ProgressLine<'a> {
 }
 
 fn print_progress(progress: &StreamProgress) {
-    let line = ProgressLine {
+    json::tell(&ProgressLine {
         progress: progress.fraction,
         streams_started: progress.started,
         streams_playing: progress.playing,
@@ -173,8 +174,5 @@ fn print_progress(progress: &StreamProgress) {
         bits_per_second: progress.bits_per_second,
         behind_seconds: &progress.behind,
         generator_cpu_fraction: progress.generator_cpu_fraction,
-    };
-    if let Ok(line) = serde_json::to_string(&line) {
-        eprintln!("{line}");
-    }
+    });
 }

@@ -31,6 +31,7 @@ pub mod site;
 pub mod stdio;
 mod tls;
 
+use crate::json;
 use binary_upgrade::{Handover, Inheritance, Offer, SUCCEED};
 use launcher::Launcher;
 pub use options::Options;
@@ -102,8 +103,7 @@ pub fn serve(
     reopen_on_signal(&site.scoreboard)?;
     let served = serve_until(stop, architecture, site, listeners, handover, inheritance)?;
     if format == "json" {
-        serde_json::to_writer(io::stdout(), &served)?;
-        io::Write::write_all(&mut io::stdout(), b"\n")?;
+        json::write_line(&mut io::stdout(), &served)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -12,6 +12,7 @@ use sojourn_server::connection::Transport;
 use sojourn_server::sandbox::Needs;
 use sojourn_server::{Requests, Scoreboard, Stop, admin, metrics, reopen_on_signal};
 
+use crate::json;
 use crate::serve::binary_upgrade::{Handover, Inheritance, Offer, SUCCEED};
 use crate::serve::launcher::Launcher;
 use crate::serve::listener::{inherit_or_listen, listen};
@@ -76,8 +77,7 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
     }
     let counts = serve(server, &published, &handover, inheritance, &retire)?;
     if options.format == "json" {
-        serde_json::to_writer(io::stdout(), &counts)?;
-        io::Write::write_all(&mut io::stdout(), b"\n")?;
+        json::write_line(&mut io::stdout(), &counts)?;
     }
     Ok(ExitCode::SUCCESS)
 }
