@@ -9,8 +9,8 @@ use lzma_rust2::XzReader;
 use super::ImportError;
 use super::report::Compression;
 
-/// The size of a decompressed chunk.
-const BUFFER_BYTES: usize = 256 * 1024;
+/// What a decompressor is asked for at once. Who asks for so much gets it without a copy in between.
+const READ_BYTES: usize = 128 << 10;
 
 const MAGIC_BYTES: usize = 6;
 
@@ -28,6 +28,11 @@ impl Compression {
             _ => Compression::Plain,
         }
     }
+
+    /// What each read of the log's text asks for, where it matters.
+    pub fn read_bytes(self) -> Option<usize> {
+        (self != Compression::Plain).then_some(READ_BYTES)
+    }
 }
 
 /// Decompresses a log. When a signal interrupts a read, `interrupted` decides whether to go on.
@@ -40,16 +45,16 @@ pub fn open<'a>(
     let whole = Cursor::new(head).chain(reader);
     let plain: Box<dyn BufRead + Send + 'a> = match compression {
         Compression::Plain => Box::new(whole),
-        Compression::Gzip => Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(whole))),
-        Compression::Bzip2 => Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiBzDecoder::new(whole))),
+        Compression::Gzip => Box::new(BufReader::with_capacity(READ_BYTES, MultiGzDecoder::new(whole))),
+        Compression::Bzip2 => Box::new(BufReader::with_capacity(READ_BYTES, MultiBzDecoder::new(whole))),
         Compression::Xz => {
             let decoder = XzReader::new_mem_limit(whole, true, XZ_MEMORY_KIB);
-            Box::new(BufReader::with_capacity(BUFFER_BYTES, decoder))
+            Box::new(BufReader::with_capacity(READ_BYTES, decoder))
         }
         Compression::Zstd => {
             let decoder = zstd::stream::read::Decoder::with_buffer(whole)
                 .map_err(|source| ImportError::Read { line: 0, source })?;
-            Box::new(BufReader::with_capacity(BUFFER_BYTES, decoder))
+            Box::new(BufReader::with_capacity(READ_BYTES, decoder))
         }
     };
     Ok((compression, plain))

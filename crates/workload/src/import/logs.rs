@@ -93,7 +93,6 @@ impl<'l> Opened<'l> {
 
     /// Its lines in blocks that can be parsed apart.
     pub fn into_blocks(self) -> TextReader<Box<dyn BufRead + Send + 'l>> {
-        let by_fills = self.compression != Compression::Plain;
-        TextReader::new(self.reader, self.format.record_bytes(), by_fills, None)
+        TextReader::new(self.reader, self.format.record_bytes(), self.compression.read_bytes(), None)
     }
 }

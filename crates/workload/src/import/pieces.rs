@@ -67,7 +67,7 @@ impl<'l> PieceParser<'l> {
         let opened = Opened::new(reader, options, interrupted)?;
         let record_bytes = opened.format.record_bytes();
         let parser = Parser::new(opened.format.clone(), options.clone());
-        let by_fills = opened.compression != Compression::Plain;
+        let read_bytes = opened.compression.read_bytes();
         let (reader, limit) = match part {
             None => (opened.reader, None),
             Some(Part { range, .. }) if range.start == 0 => {
@@ -82,7 +82,7 @@ impl<'l> PieceParser<'l> {
                 (reader, Some((range.end - range.start + 1).saturating_sub(skipped)))
             }
         };
-        let reader = TextReader::new(reader, record_bytes, by_fills, limit);
+        let reader = TextReader::new(reader, record_bytes, read_bytes, limit);
         Ok(PieceParser { reader, parser, text: TextBlock::default(), block: ParsedBlock::default() })
     }
 

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, ErrorKind};
 
 use crate::limits::LINE_BYTES_MAX;
 
-/// The most text of a block: with what its lines say, it stays in the cache of one core.
+/// The text of a block, or a read more: with what its lines say, it stays in the cache of one core.
 pub const BLOCK_BYTES: usize = 128 << 10;
 
 /// What is kept of a line that is too long: a carriage return to trim, and one byte that shows it is too long.
@@ -30,9 +30,9 @@ impl TextBlock {
 pub struct TextReader<R> {
     reader: R,
     record_bytes: Option<usize>,
-    /// Whether to take what each fill of the reader's buffer gives. A decompressor that meets damage drops what it has
-    /// decompressed since, so the number of lines before the damage would depend on the size of reads.
-    by_fills: bool,
+    /// What each read asks for; `None` for what a block lacks. A decompressor that meets damage drops what it has decompressed
+    /// in that read, so the number of lines before the damage would depend on the size of reads.
+    read_bytes: Option<usize>,
     /// The start of a line or record that belongs to the next block.
     begun: Vec<u8>,
     /// The bytes until the place from which no line begins.
@@ -43,11 +43,16 @@ pub struct TextReader<R> {
 
 impl<R: BufRead> TextReader<R> {
     /// Reads the lines, or records of so many bytes, that begin within the first `limit` bytes.
-    pub fn new(reader: R, record_bytes: Option<usize>, by_fills: bool, limit: Option<u64>) -> Self {
+    pub fn new(
+        reader: R,
+        record_bytes: Option<usize>,
+        read_bytes: Option<usize>,
+        limit: Option<u64>,
+    ) -> Self {
         TextReader {
             reader,
             record_bytes,
-            by_fills,
+            read_bytes,
             begun: Vec::new(),
             remaining: limit.unwrap_or(u64::MAX),
             failure: None,
@@ -57,7 +62,7 @@ impl<R: BufRead> TextReader<R> {
 
     /// Whether it decompresses what it reads.
     pub fn decompresses(&self) -> bool {
-        self.by_fills
+        self.read_bytes.is_some()
     }
 
     /// Fills the block; false at the end. An error comes after the whole lines before it.
@@ -66,7 +71,7 @@ impl<R: BufRead> TextReader<R> {
             return Ok(false);
         }
         if block.buffer.is_empty() {
-            block.buffer.resize(BLOCK_BYTES, 0);
+            block.buffer.resize(BLOCK_BYTES + self.read_bytes.unwrap_or(0), 0);
         }
         block.left_out = 0;
         block.end = self.begun.len();
@@ -96,25 +101,11 @@ impl<R: BufRead> TextReader<R> {
     }
 
     fn fill(&mut self, block: &mut TextBlock) {
-        while block.end < block.buffer.len() && !self.at_end {
-            let room = &mut block.buffer[block.end..];
-            let read = if self.by_fills {
-                self.reader.fill_buf().map(|filled| {
-                    let count = filled.len().min(room.len());
-                    room[..count].copy_from_slice(&filled[..count]);
-                    count
-                })
-            } else {
-                self.reader.read(room)
-            };
-            match read {
+        while block.end < BLOCK_BYTES && !self.at_end {
+            let end = self.read_bytes.map_or(BLOCK_BYTES, |bytes| block.end + bytes);
+            match self.reader.read(&mut block.buffer[block.end..end]) {
                 Ok(0) => self.at_end = true,
-                Ok(count) => {
-                    block.end += count;
-                    if self.by_fills {
-                        self.reader.consume(count);
-                    }
-                }
+                Ok(count) => block.end += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.failure = Some(error);
@@ -158,9 +149,10 @@ mod tests {
         text: &[u8],
         limit: Option<u64>,
         record_bytes: Option<usize>,
-        by_fills: bool,
+        read_bytes: Option<usize>,
     ) -> Vec<(Vec<u8>, u64)> {
-        let mut reader = TextReader::new(BufReader::with_capacity(1000, text), record_bytes, by_fills, limit);
+        let mut reader =
+            TextReader::new(BufReader::with_capacity(1000, text), record_bytes, read_bytes, limit);
         let (mut block, mut found) = (TextBlock::default(), Vec::new());
         while reader.next(&mut block).unwrap() {
             found.push((block.bytes().to_vec(), block.left_out));
@@ -175,14 +167,14 @@ mod tests {
             .flat_map(|number| format!("line {number}\n\n").repeat(1 + number % 2).into_bytes())
             .collect();
         let unfinished = &text[..text.len() - 2];
-        for (text, by_fills) in [(&text[..], true), (unfinished, false)] {
-            let whole = blocks(text, None, None, by_fills);
+        for (text, read_bytes) in [(&text[..], Some(1000)), (unfinished, None)] {
+            let whole = blocks(text, None, None, read_bytes);
             assert!(whole.len() > 2 && whole[..2].iter().all(|(block, _)| block.ends_with(b"\n")));
             assert_eq!(whole.iter().flat_map(|(block, _)| block).copied().collect::<Vec<_>>(), text);
             for border in
                 (1..30).chain(BLOCK_BYTES - 15..BLOCK_BYTES + 15).chain(text.len() - 15..=text.len())
             {
-                let first: Vec<u8> = blocks(text, Some(border as u64), None, by_fills)
+                let first: Vec<u8> = blocks(text, Some(border as u64), None, read_bytes)
                     .into_iter()
                     .flat_map(|(block, _)| block)
                     .collect();
@@ -201,7 +193,7 @@ mod tests {
             for limit in
                 [None, Some(3), Some(2 + KEPT_BYTES as u64), Some(2 + length as u64), Some(3 + length as u64)]
             {
-                let found = blocks(&long, limit, None, false);
+                let found = blocks(&long, limit, None, None);
                 let left_out: u64 = found.iter().map(|(_, left_out)| left_out).sum();
                 let text: Vec<u8> = found.into_iter().flat_map(|(block, _)| block).collect();
                 let rest = if limit.is_none() { 2 } else { 0 };
@@ -219,9 +211,9 @@ mod tests {
     #[test]
     fn records_are_never_cut() {
         let text = vec![7; BLOCK_BYTES + 1234];
-        let found = blocks(&text, None, Some(20), false);
+        let found = blocks(&text, None, Some(20), None);
         assert_eq!(found.iter().map(|(block, _)| block.len() % 20).collect::<Vec<_>>(), [0, text.len() % 20]);
-        let part = blocks(&text, Some(2000), Some(20), true);
+        let part = blocks(&text, Some(2000), Some(20), Some(1000));
         assert_eq!(part.iter().map(|(block, _)| block.len()).sum::<usize>(), 2000);
     }
 
@@ -235,14 +227,14 @@ mod tests {
         }
         let reader = || BufReader::new((&b"one\ntwo\nthr"[..]).chain(Fails));
         let mut block = TextBlock::default();
-        for by_fills in [true, false] {
-            let mut whole = TextReader::new(reader(), None, by_fills, None);
+        for read_bytes in [Some(1000), None] {
+            let mut whole = TextReader::new(reader(), None, read_bytes, None);
             assert!(whole.next(&mut block).unwrap());
             assert_eq!(block.bytes(), b"one\ntwo\n");
             assert_eq!(whole.next(&mut block).unwrap_err().kind(), ErrorKind::UnexpectedEof);
             assert!(!whole.next(&mut block).unwrap());
             // A part that ends before it does not meet it.
-            let mut part = TextReader::new(reader(), None, by_fills, Some(5));
+            let mut part = TextReader::new(reader(), None, read_bytes, Some(5));
             assert!(part.next(&mut block).unwrap() && !part.next(&mut block).unwrap());
         }
     }

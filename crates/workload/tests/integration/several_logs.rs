@@ -306,6 +306,42 @@ fn an_error_of_the_collector_or_the_reader_ends_the_threads() {
     assert_eq!(alone.unwrap_err().to_string(), format!("a: {source}"), "the same line is named");
 }
 
+#[test]
+fn of_a_damaged_log_the_same_lines_are_read_by_threads_and_in_pieces() {
+    let lines: String = (0..20_000)
+        .map(|second| {
+            line(&format!("c{}", second * 7 % 1009), second % 3600, &format!("/{}", second * second % 7919))
+        })
+        .collect();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(lines.as_bytes()).unwrap();
+    let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+    bzip2.write_all(lines.as_bytes()).unwrap();
+    let mut xz = lzma_rust2::XzWriter::new(Vec::new(), lzma_rust2::XzOptions::with_preset(1)).unwrap();
+    xz.write_all(lines.as_bytes()).unwrap();
+    let mut zstd = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+    zstd.include_checksum(true).unwrap();
+    zstd.write_all(lines.as_bytes()).unwrap();
+    let (gzip, bzip2) = (gzip.finish().unwrap(), bzip2.finish().unwrap());
+    for whole in [gzip, bzip2, xz.finish().unwrap(), zstd.finish().unwrap()] {
+        for sixth in 2..6 {
+            let mut damaged = whole.clone();
+            damaged[whole.len() * sixth / 6] ^= 0x55;
+            let read = |log, parsers| {
+                let options = Options { parsers, ..Options::default() };
+                let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+                let read =
+                    import_logs(std::iter::once(log), &options, &mut random, |_| ControlFlow::Continue(()));
+                read.map(|imported| imported.report.lines).map_err(|error| error.to_string())
+            };
+            let alone = read(log("a", &damaged), 0);
+            assert_eq!(read(log("a", &damaged), 2), alone, "{sixth} sixths in");
+            let pieces = in_pieces("a", &damaged, 100_000, &Options::default());
+            assert_eq!(read(pieces, 0), alone, "{sixth} sixths in");
+        }
+    }
+}
+
 /// Records of the World Cup 1998 logs, one for each number.
 fn world_cup(numbers: std::ops::Range<u32>) -> Vec<u8> {
     let record = |number: u32| {

@@ -478,7 +478,7 @@ mod tests {
         log.split_inclusive('\n')
             .map(|line| {
                 let (mut text, mut block) = (TextBlock::default(), ParsedBlock::default());
-                let mut reader = TextReader::new(line.as_bytes(), None, false, None);
+                let mut reader = TextReader::new(line.as_bytes(), None, None, None);
                 assert!(reader.next(&mut text).unwrap());
                 parser.parse(&text, &mut block);
                 block
