@@ -1,16 +1,16 @@
 //! Reads and parses a log on several threads, ahead of its collector.
 //!
 //! Each thread cuts the next block off the log, alone, and then parses it beside the others: its text stays with the
-//! processor that read it. To decompress a block takes about as long as to parse it, so a thread that does so decompresses
-//! some more, for whoever comes next: nobody waits for it. The caller's thread collects the blocks in the log's order, so what
-//! it collects does not depend on the number of threads. While none is ready, it parses one itself instead of waiting: on as
-//! many processors as threads, each is busy, and threads seldom wake each other. A fixed number of blocks circulates: memory
-//! does not grow with the log.
+//! processor that read it. Of a compressed log, the thread that decompresses does so some blocks ahead, and others take each
+//! as soon as it is there: it goes on while they take them, and parses when they have enough. The caller's thread collects
+//! the blocks in the log's order, so what it collects does not depend on the number of threads. While none is ready, it
+//! parses one itself instead of waiting: on as many processors as threads, each is busy, and threads seldom wake each other.
+//! A fixed number of blocks circulates: memory does not grow with the log.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ use super::text_blocks::{TextBlock, TextReader};
 pub const PARSERS_MAX: usize = 16;
 /// Blocks in circulation for each thread: one at work, others parsed.
 const BLOCKS_PER_THREAD: usize = 3;
-/// Blocks that a thread decompresses for others, behind its own.
-const SPARES: usize = 2;
+/// Blocks that are decompressed ahead, the thread's own among them.
+const AHEAD: usize = 4;
 /// How long the caller waits before it is told that nothing has come, so that it can look for a signal.
 const WAIT: Duration = Duration::from_millis(100);
 
@@ -76,57 +76,79 @@ impl<R: BufRead> Reading<R> {
     }
 }
 
-/// Texts that are cut off the log, in its order.
-#[derive(Default)]
-struct Spares {
+/// Where the threads take their texts.
+struct Texts<R> {
+    state: Mutex<State<R>>,
+    /// Told when a text was cut off, and when its thread cuts no more.
+    changed: Condvar,
+    /// How many texts the thread that cuts leaves, its own among them, before it stops.
+    ahead: usize,
+}
+
+struct State<R> {
+    /// The log, while no thread cuts.
+    reading: Option<Reading<R>>,
+    /// Texts that are cut off, in the log's order.
     cut: VecDeque<(u64, TextBlock)>,
     empty: Vec<TextBlock>,
 }
 
-/// Where the threads take their texts.
-struct Texts<R> {
-    reading: Mutex<Reading<R>>,
-    spares: Mutex<Spares>,
-    /// How many a thread cuts off for others, behind its own.
-    spares_max: usize,
+/// A thread's turn to cut, which ends even if it panics: others wait for it.
+struct Turn<'t, R> {
+    texts: &'t Texts<R>,
+    reading: Option<Reading<R>>,
+}
+
+impl<R> Drop for Turn<'_, R> {
+    fn drop(&mut self) {
+        locked(&self.texts.state).reading = self.reading.take();
+        self.texts.changed.notify_all();
+    }
 }
 
 impl<R: BufRead> Texts<R> {
     fn new(reader: TextReader<R>) -> Self {
-        let spares_max = if reader.decompresses() { SPARES } else { 0 };
-        let reading = Mutex::new(Reading { reader, blocks: 0, failure: None });
-        Texts { reading, spares: Mutex::default(), spares_max }
+        let ahead = if reader.decompresses() { AHEAD } else { 1 };
+        let reading = Some(Reading { reader, blocks: 0, failure: None });
+        let state = State { reading, cut: VecDeque::new(), empty: Vec::new() };
+        Texts { state: Mutex::new(state), changed: Condvar::new(), ahead }
     }
 
     /// The place of the next block, and its text; `None` at the end. Places are taken in their order.
     fn take(&self, text: &mut TextBlock) -> Option<u64> {
-        if let Some(place) = self.take_spare(text) {
-            return Some(place);
-        }
-        let mut reading = locked(&self.reading);
-        // Another thread may have read until now.
-        if let Some(place) = self.take_spare(text) {
-            return Some(place);
-        }
-        let place = reading.cut(text)?;
-        for _ in 0..self.spares_max {
-            let mut spare = locked(&self.spares).empty.pop().unwrap_or_default();
-            let Some(place) = reading.cut(&mut spare) else { break };
-            locked(&self.spares).cut.push_back((place, spare));
-        }
-        Some(place)
-    }
-
-    fn take_spare(&self, text: &mut TextBlock) -> Option<u64> {
-        let mut spares = locked(&self.spares);
-        let (place, spare) = spares.cut.pop_front()?;
-        spares.empty.push(std::mem::replace(text, spare));
+        let mut state = locked(&self.state);
+        let mut turn = loop {
+            if let Some((place, cut)) = state.cut.pop_front() {
+                state.empty.push(std::mem::replace(text, cut));
+                return Some(place);
+            }
+            match state.reading.take() {
+                None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                reading => break Turn { texts: self, reading },
+            }
+        };
+        drop(state);
+        let mut room = std::mem::take(text);
+        let mut state = loop {
+            let place = turn.reading.as_mut()?.cut(&mut room);
+            let mut state = locked(&self.state);
+            let Some(place) = place else { break state };
+            state.cut.push_back((place, room));
+            if state.cut.len() >= self.ahead {
+                break state;
+            }
+            room = state.empty.pop().unwrap_or_default();
+            drop(state);
+            self.changed.notify_one();
+        };
+        let (place, cut) = state.cut.pop_front()?;
+        *text = cut;
         Some(place)
     }
 
     /// The error at which reading ended.
     fn into_failure(self) -> Option<io::Error> {
-        self.reading.into_inner().unwrap_or_else(PoisonError::into_inner).failure
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).reading?.failure
     }
 }
 

@@ -307,6 +307,23 @@ fn an_error_of_the_collector_or_the_reader_ends_the_threads() {
 }
 
 #[test]
+#[should_panic]
+fn a_reader_that_panics_leaves_no_thread_waiting() {
+    struct Panics;
+    impl io::Read for Panics {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            panic!("as it should");
+        }
+    }
+    let lines: String = (0..4000).map(|second| line("c", second % 3600, "/")).collect();
+    let reader = io::Read::chain(lines.as_bytes(), Panics);
+    let log = Log { may_read_ahead: true, ..Log::only(io::BufReader::new(reader)) };
+    let options = Options { parsers: 2, ..Options::default() };
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let _ = import_logs(std::iter::once(log), &options, &mut random, |_| ControlFlow::Continue(()));
+}
+
+#[test]
 fn of_a_damaged_log_the_same_lines_are_read_by_threads_and_in_pieces() {
     let lines: String = (0..20_000)
         .map(|second| {
