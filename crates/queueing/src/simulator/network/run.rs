@@ -21,8 +21,6 @@ const GROWING_SHARE: f64 = 0.02;
 struct Job {
     class: u32,
     route: u32,
-    /// The visit that the job is making or waits to make, in [`Shape::steps`].
-    step: u32,
     /// Retries so far because the next station was full.
     retries: u32,
     /// Document size in bytes; 0 for a class without documents.
@@ -30,6 +28,23 @@ struct Job {
     started: f64,
     /// Time of arrival at the job's present station.
     arrived: f64,
+}
+
+/// A job at a station, or between two.
+#[derive(Clone, Copy)]
+struct Visitor {
+    /// The index in [`Run::jobs`].
+    job: u32,
+    /// The visit that the job is making or waits to make, in [`Shape::steps`].
+    step: u32,
+}
+
+impl Visitor {
+    /// The job at its next visit.
+    #[inline]
+    fn next(self) -> Self {
+        Self { step: self.step + 1, ..self }
+    }
 }
 
 /// The random streams of a class, one per purpose.
@@ -72,19 +87,25 @@ pub(super) struct Run<'a> {
     /// Jobs of all traces that have not finished.
     traced_left: usize,
     streams: Vec<Streams>,
-    /// One per station, then one per class for its thinking users, then one for jobs between retries if any station
-    /// retries.
-    stations: Vec<Station<u32>>,
+    /// One per station, then one for the thinking users of each closed class that thinks, then one for jobs between
+    /// retries if any station retries.
+    stations: Vec<Station<Visitor>>,
     /// Served jobs that wait for room at a station, each with the station it still occupies.
-    blocked: Vec<VecDeque<(u32, usize)>>,
+    blocked: Vec<VecDeque<(Visitor, usize)>>,
     /// Totals per station; the times are kept in the stations.
     tallies: Vec<Totals>,
     /// [`Replica::totals`] at the end of the last section.
     before: Vec<Totals>,
-    /// The users of each class whose thinking takes no time: they start at once.
-    awake: Vec<Vec<u32>>,
-    /// Next completion of each station, then next arrival of each class.
+    /// The users whose thinking takes no time: they start before the next event.
+    awake: VecDeque<u32>,
+    /// Next completion of each of `stations`, then next arrival of each open class.
     next: Vec<EventTime>,
+    /// The place in `next` of each class: of its thinking users, or of its arrivals.
+    places: Vec<usize>,
+    /// The open classes.
+    open: Vec<usize>,
+    /// The place of the jobs between retries.
+    orbit: Option<usize>,
     jobs: Vec<Job>,
     free: Vec<u32>,
     /// The records of the group, taken over while this replication advances.
@@ -100,17 +121,27 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(super) fn new(system: &'a System, shape: &'a Shape<'a>, seed: u64, traces: &[Trace<'a>]) -> Self {
         let classes = system.classes.len();
-        let thinkers = (0..classes).map(|_| Station::new(Service::infinite()));
+        let thinks = |class: &Class| match &class.source {
+            Source::Closed { think_time, .. } => think_time.mean() + class.latency > 0.0,
+            Source::Open { .. } => false,
+        };
+        let classes_that = |is: &dyn Fn(&Class) -> bool| -> Vec<usize> {
+            (0..classes).filter(|&class| is(&system.classes[class])).collect()
+        };
+        let thinking = classes_that(&thinks);
+        let open = classes_that(&|class| matches!(class.source, Source::Open { .. }));
         let retrying = system.stations.iter().any(|model| {
             model.capacity.as_ref().is_some_and(|capacity| matches!(capacity.when_full, WhenFull::Retry(_)))
         });
-        let stations: Vec<_> = system
-            .stations
-            .iter()
-            .map(|model| Station::new(model.service()))
-            .chain(thinkers)
-            .chain(retrying.then(|| Station::new(Service::infinite())))
-            .collect();
+        let delay = || Station::new(Service::infinite());
+        let mut stations: Vec<_> =
+            system.stations.iter().map(|model| Station::new(model.service())).collect();
+        stations.extend(thinking.iter().map(|_| delay()));
+        let orbit = retrying.then_some(stations.len());
+        stations.extend(orbit.map(|_| delay()));
+        let mut places = vec![0; classes];
+        thinking.iter().enumerate().for_each(|(place, &class)| places[class] = system.stations.len() + place);
+        open.iter().enumerate().for_each(|(place, &class)| places[class] = stations.len() + place);
         // The streams of retries come last, so that systems without retries draw the same numbers as before.
         let stream = |class: usize, purpose: usize| Random::stream(seed, 4 * class + purpose);
         let streams = (0..classes).map(|class| Streams {
@@ -135,8 +166,11 @@ impl<'a> Run<'a> {
             streams: streams.collect(),
             tallies: vec![Totals::default(); system.stations.len()],
             before: vec![Totals::default(); system.stations.len() + 1 + classes],
-            awake: vec![Vec::new(); classes],
-            next: vec![EventTime::NEVER; stations.len() + classes],
+            awake: VecDeque::new(),
+            next: vec![EventTime::NEVER; stations.len() + open.len()],
+            places,
+            open,
+            orbit,
             blocked: vec![VecDeque::new(); system.stations.len()],
             stations,
             jobs: Vec::new(),
@@ -175,7 +209,6 @@ impl<'a> Run<'a> {
     }
 
     fn schedule_arrival(&mut self, class: usize) {
-        let slot = self.stations.len() + class;
         let time = match (&self.traces[class], &self.system.classes[class].source) {
             (Some(trace), _) => {
                 trace.times.get(self.taken[class]).map_or(f64::INFINITY, |time| time - self.origin)
@@ -183,7 +216,7 @@ impl<'a> Run<'a> {
             (None, Source::Open { rate }) => self.now + self.streams[class].arrivals.exponential() / rate,
             (None, Source::Closed { .. }) => f64::INFINITY,
         };
-        self.next[slot] = EventTime::at(time);
+        self.next[self.places[class]] = EventTime::at(time);
     }
 
     fn arrive(&mut self, class: usize) {
@@ -196,7 +229,7 @@ impl<'a> Run<'a> {
 
     fn allocate(&mut self, class: usize) -> u32 {
         let (started, arrived) = (self.now, self.now);
-        let job = Job { class: class as u32, route: 0, step: 0, size: 0.0, started, arrived, retries: 0 };
+        let job = Job { class: class as u32, route: 0, size: 0.0, started, arrived, retries: 0 };
         if let Some(index) = self.free.pop() {
             self.jobs[index as usize] = job;
             return index;
@@ -216,15 +249,14 @@ impl<'a> Run<'a> {
             (None, None) => 0.0,
         };
         job.route = choose_route(class, &mut streams.routes);
-        job.step = self.shape.first_step[job.class as usize][job.route as usize];
         job.started = self.now;
-        self.visit(index);
+        let step = self.shape.first_step[job.class as usize][job.route as usize];
+        self.visit(Visitor { job: index, step });
     }
 
-    /// The visit that the job is making or waits to make.
     #[inline]
-    fn step_of(&self, index: u32) -> &'a Step<'a> {
-        &self.shape.steps[self.jobs[index as usize].step as usize]
+    fn step_of(&self, visitor: Visitor) -> &'a Step<'a> {
+        &self.shape.steps[visitor.step as usize]
     }
 
     #[inline]
@@ -238,47 +270,46 @@ impl<'a> Run<'a> {
     }
 
     /// Sends a job to the next station of its route, where it may be refused.
-    fn visit(&mut self, index: u32) {
-        let step = self.step_of(index);
+    fn visit(&mut self, visitor: Visitor) {
+        let step = self.step_of(visitor);
         if step.is_bounded {
             self.tallies[step.station].attempts += 1.0;
             if self.is_full(step.station) {
                 self.tallies[step.station].found_full += 1.0;
-                self.retry_or_lose(index, step.station);
+                self.retry_or_lose(visitor, step.station);
                 return;
             }
         }
-        self.enter(index);
+        self.enter(visitor);
     }
 
     /// Schedules the retry of a job that found a station full, or counts it as lost.
-    fn retry_or_lose(&mut self, index: u32, station: usize) {
+    fn retry_or_lose(&mut self, visitor: Visitor, station: usize) {
         let when_full = self.system.stations[station].capacity.as_ref().map(|capacity| &capacity.when_full);
-        let job = &mut self.jobs[index as usize];
+        let job = &mut self.jobs[visitor.job as usize];
         let streams = &mut self.streams[job.class as usize];
         let wait = match when_full {
             Some(WhenFull::Retry(retry)) => retry.wait(job.retries, &mut streams.retries),
             _ => None,
         };
-        match wait {
-            Some(wait) => {
+        match wait.zip(self.orbit) {
+            Some((wait, orbit)) => {
                 job.retries += 1;
-                let orbit = self.stations.len() - 1;
-                self.stations[orbit].arrive(self.now, wait, index);
+                self.stations[orbit].arrive(self.now, wait, visitor);
                 self.schedule_completion(orbit);
             }
-            None => self.lose(index),
+            None => self.lose(visitor),
         }
     }
 
-    fn lose(&mut self, index: u32) {
-        let job = self.jobs[index as usize];
-        if let Some(held) = self.step_of(index).holds {
+    fn lose(&mut self, visitor: Visitor) {
+        let job = self.jobs[visitor.job as usize];
+        if let Some(held) = self.step_of(visitor).holds {
             self.release(held);
         }
         self.lost_time += self.now - job.started;
         self.record_loss(job.class as usize, 1.0);
-        self.leave_system(index);
+        self.leave_system(visitor.job);
     }
 
     /// Records 1 for a lost job, 0 for a finished one.
@@ -305,30 +336,29 @@ impl<'a> Run<'a> {
 
     fn admit_some(&mut self, station: usize) {
         while !self.is_full(station)
-            && let Some((index, from)) = self.blocked[station].pop_front()
+            && let Some((visitor, from)) = self.blocked[station].pop_front()
         {
             self.stations[from].unblock(self.now);
             self.schedule_completion(from);
-            self.leave_station(index, from);
-            self.enter(index);
+            self.leave_station(visitor, from);
+            self.enter(visitor.next());
             self.admit_blocked(from);
         }
     }
 
-    /// Counts a visit that is over. The job's next visit, if there is one, is then its present one.
+    /// Counts a visit that is over.
     #[inline]
-    fn leave_station(&mut self, index: u32, station: usize) {
-        let (job, tally) = (&mut self.jobs[index as usize], &mut self.tallies[station]);
+    fn leave_station(&mut self, visitor: Visitor, station: usize) {
+        let (job, tally) = (&mut self.jobs[visitor.job as usize], &mut self.tallies[station]);
         tally.visits += 1.0;
         tally.residence += self.now - job.arrived;
-        job.step += u32::from(!self.shape.steps[job.step as usize].is_last);
         job.retries = 0;
     }
 
     #[inline]
-    fn enter(&mut self, index: u32) {
-        let step = self.step_of(index);
-        let job = &mut self.jobs[index as usize];
+    fn enter(&mut self, visitor: Visitor) {
+        let step = self.step_of(visitor);
+        let job = &mut self.jobs[visitor.job as usize];
         job.arrived = self.now;
         let demand = step.demand.sample(job.size, &mut self.streams[job.class as usize].demands);
         let drawn = match step.order {
@@ -341,20 +371,23 @@ impl<'a> Run<'a> {
         tally.demand += demand;
         tally.excess += drawn - step.expected;
         tally.expected += step.expected;
-        self.stations[step.station].arrive_by_priority(self.now, demand, index, step.priority);
+        self.stations[step.station].arrive_by_priority(self.now, demand, visitor, step.priority);
         self.schedule_completion(step.station);
     }
 
     /// Ends a visit, a pause for thought or a wait for a retry.
     fn complete(&mut self, station: usize) {
-        match station.checked_sub(self.tallies.len()) {
-            None => self.complete_visit(station),
-            Some(class) if class < self.awake.len() => self.end_thinking(class, station),
-            Some(_) => {
-                let waited = self.stations[station].complete();
-                self.schedule_completion(station);
-                waited.into_iter().for_each(|index| self.visit(index));
-            }
+        if station < self.tallies.len() {
+            self.complete_visit(station);
+            return;
+        }
+        let finished = self.stations[station].complete();
+        self.schedule_completion(station);
+        let Some(visitor) = finished else { return };
+        if self.orbit == Some(station) {
+            self.visit(visitor);
+        } else {
+            self.start(visitor.job, None);
         }
     }
 
@@ -362,55 +395,39 @@ impl<'a> Run<'a> {
         let kept = if self.shape.keeps[station] { self.kept(station) } else { Kept::Nothing };
         let finished = self.stations[station].complete_and_keep(kept);
         self.schedule_completion(station);
-        let Some(index) = finished else { return };
-        let step = self.step_of(index);
+        let Some(visitor) = finished else { return };
+        let step = self.step_of(visitor);
         if kept == Kept::Itself {
-            let full = self.shape.steps[self.jobs[index as usize].step as usize + 1].station;
+            let full = self.step_of(visitor.next()).station;
             let tally = &mut self.tallies[full];
             tally.attempts += 1.0;
             tally.found_full += 1.0;
-            self.blocked[full].push_back((index, station));
+            self.blocked[full].push_back((visitor, station));
             return;
         }
-        self.leave_station(index, station);
+        self.leave_station(visitor, station);
         if let Some(held) = step.releases {
             self.release(held);
         }
         if step.is_last {
-            self.finish(index);
+            self.finish(visitor.job);
         } else {
-            self.visit(index);
+            self.visit(visitor.next());
         }
         self.admit_blocked(station);
     }
 
     /// What the job that completes next keeps at this station. Its next visit decides, so it is known before.
     fn kept(&self, station: usize) -> Kept {
-        let job = self.stations[station].next_job().map(|index| self.jobs[index as usize].step as usize);
-        let Some(step) = job.filter(|step| !self.shape.steps[*step].is_last) else { return Kept::Nothing };
-        let next = &self.shape.steps[step + 1];
+        let visitor = self.stations[station].next_job().filter(|visitor| !self.step_of(*visitor).is_last);
+        let Some(visitor) = visitor else { return Kept::Nothing };
+        let next = self.step_of(visitor.next());
         if next.holds == Some(station) {
             Kept::Place
         } else if self.system.stations[next.station].blocks() && self.is_full(next.station) {
             Kept::Itself
         } else {
             Kept::Nothing
-        }
-    }
-
-    /// Starts the next request of a user of the class.
-    fn end_thinking(&mut self, class: usize, slot: usize) {
-        let user = self.awake[class].pop().or_else(|| self.stations[slot].complete());
-        self.schedule_thinking(class, slot);
-        user.into_iter().for_each(|index| self.start(index, None));
-    }
-
-    #[inline]
-    fn schedule_thinking(&mut self, class: usize, slot: usize) {
-        if self.awake[class].is_empty() {
-            self.schedule_completion(slot);
-        } else {
-            self.next[slot] = EventTime::at(self.now);
         }
     }
 
@@ -456,13 +473,13 @@ impl<'a> Run<'a> {
         // The latency is part of the response time: the user starts to think after it.
         let thinking = self.shape.thinking[class].sample(0.0, &mut self.streams[class].arrivals);
         let pause = thinking + model.latency;
-        let slot = self.tallies.len() + class;
         if pause > 0.0 {
-            self.stations[slot].arrive(self.now, pause, index);
+            let place = self.places[class];
+            self.stations[place].arrive(self.now, pause, Visitor { job: index, step: 0 });
+            self.schedule_completion(place);
         } else {
-            self.awake[class].push(index);
+            self.awake.push_back(index);
         }
-        self.schedule_thinking(class, slot);
     }
 }
 
@@ -473,12 +490,15 @@ impl Replica for Run<'_> {
         let traced = self.traces.iter().any(Option::is_some);
         let mut more = true;
         while more && self.counts[0] < jobs {
+            while let Some(index) = self.awake.pop_front() {
+                self.start(index, None);
+            }
             let (event, time) = self.next_event();
             more = time < EventTime::NEVER && !(traced && self.traced_left == 0);
             if more {
                 self.now = time.seconds();
                 match event.checked_sub(self.stations.len()) {
-                    Some(class) => self.arrive(class),
+                    Some(arrival) => self.arrive(self.open[arrival]),
                     None => self.complete(event),
                 }
             }
@@ -495,7 +515,7 @@ impl Observed for Run<'_> {
 
     /// Of every station, then of all jobs and of each class: visits to the system, and attempts at one.
     fn totals(&self) -> Vec<Totals> {
-        let with_times = |(tally, station): (&Totals, &Station<u32>)| Totals {
+        let with_times = |(tally, station): (&Totals, &Station<Visitor>)| Totals {
             seconds: self.now,
             busy: station.busy_time(self.now),
             present: station.present_time(self.now),
@@ -598,9 +618,9 @@ impl Inside for Run<'_> {
     }
 
     fn present_time(&self) -> f64 {
-        let thinkers = self.tallies.len()..self.tallies.len() + self.system.classes.len();
-        let inside = self.stations.iter().enumerate().filter(|(index, _)| !thinkers.contains(index));
-        inside.map(|(_, station)| station.present_time(self.now)).sum()
+        let orbit = self.orbit.map(|orbit| &self.stations[orbit]);
+        let inside = self.stations[..self.tallies.len()].iter().chain(orbit);
+        inside.map(|station| station.present_time(self.now)).sum()
     }
 
     fn accounted_time(&self) -> f64 {
@@ -632,10 +652,10 @@ impl Run<'_> {
     fn unfinished_time(&self) -> f64 {
         let mut idle = vec![false; self.jobs.len()];
         self.free.iter().for_each(|&index| idle[index as usize] = true);
-        for class in 0..self.system.classes.len() {
-            let thinking = self.stations[self.tallies.len() + class].jobs();
-            thinking.chain(self.awake[class].iter().copied()).for_each(|index| idle[index as usize] = true);
+        for thinkers in &self.stations[self.tallies.len()..self.orbit.unwrap_or(self.stations.len())] {
+            thinkers.jobs().for_each(|user| idle[user.job as usize] = true);
         }
+        self.awake.iter().for_each(|&index| idle[index as usize] = true);
         let active = self.jobs.iter().zip(&idle).filter(|(_, idle)| !**idle);
         active.map(|(job, _)| self.now - job.started).sum()
     }
