@@ -85,8 +85,8 @@ pub struct Station<T> {
     waiting: VecDeque<(f64, T)>,
     /// Places held by served jobs that are now elsewhere. They count towards r but not towards the load.
     held: usize,
-    /// The held places whose jobs are still here, served and blocked.
-    blocked: usize,
+    /// Jobs waiting, in service, or blocked after it.
+    present: usize,
     virtual_time: f64,
     /// v(n)/n for the n jobs in service now; 0 when there is none.
     share: f64,
@@ -110,7 +110,7 @@ impl<T: Copy> Station<T> {
             ahead: VecDeque::new(),
             waiting: VecDeque::new(),
             held: 0,
-            blocked: 0,
+            present: 0,
             virtual_time: 0.0,
             share: 0.0,
             updated_at: 0.0,
@@ -135,7 +135,7 @@ impl<T: Copy> Station<T> {
     /// Jobs present: waiting, in service, or blocked after it.
     #[inline]
     pub fn present(&self) -> usize {
-        self.in_service.len() + self.queued() + self.blocked
+        self.present
     }
 
     /// Jobs that count towards the station's capacity: those present, and those elsewhere that hold a place here.
@@ -152,12 +152,12 @@ impl<T: Copy> Station<T> {
 
     /// ∫ v(n) dt until `now`, the work done in seconds: with c servers, server-seconds busy.
     pub fn busy_time(&self, now: f64) -> f64 {
-        self.busy_time + (now - self.updated_at) * self.share * self.in_service.len() as f64
+        self.busy_time + (now - self.updated_at) * self.share * float(self.in_service.len())
     }
 
     /// ∫ jobs present dt until `now`, in job-seconds.
     pub fn present_time(&self, now: f64) -> f64 {
-        self.present_time + (now - self.updated_at) * self.present() as f64
+        self.present_time + (now - self.updated_at) * float(self.present)
     }
 
     /// Admits or queues a job that arrives at `now`. `demand` is seconds on an idle server.
@@ -170,6 +170,7 @@ impl<T: Copy> Station<T> {
     #[inline]
     pub fn arrive_by_priority(&mut self, now: f64, demand: f64, job: T, has_priority: bool) {
         self.advance(now);
+        self.present += 1;
         if self.in_service.len() + self.held < self.service.limit {
             self.admit(demand, job);
         } else if has_priority {
@@ -194,9 +195,9 @@ impl<T: Copy> Station<T> {
         self.advance(now);
         // Set from the tag rather than added up, so that no rounding accumulates.
         self.virtual_time = finished.tag;
+        self.present -= usize::from(kept != Kept::Itself);
         if kept != Kept::Nothing {
             self.held += 1;
-            self.blocked += usize::from(kept == Kept::Itself);
             self.in_service.remove_first();
         } else if let Some((demand, job)) = self.next_waiting() {
             self.in_service.replace_first(Tagged { tag: self.virtual_time + demand, job });
@@ -214,7 +215,7 @@ impl<T: Copy> Station<T> {
     /// Lets a blocked job leave; the next job in the queue takes its place.
     pub fn unblock(&mut self, now: f64) {
         self.advance(now);
-        self.blocked = self.blocked.saturating_sub(1);
+        self.present = self.present.saturating_sub(1);
         self.release(now);
     }
 
@@ -244,9 +245,9 @@ impl<T: Copy> Station<T> {
         self.updated_at = now;
         let received = elapsed * self.share;
         self.virtual_time += received;
-        self.busy_time += received * self.in_service.len() as f64;
+        self.busy_time += received * float(self.in_service.len());
         // Jobs may wait with none in service when all places are held.
-        self.present_time += elapsed * self.present() as f64;
+        self.present_time += elapsed * float(self.present);
     }
 
     #[inline]
@@ -271,4 +272,10 @@ impl<T: Copy> Station<T> {
             None => (0.0, f64::INFINITY),
         };
     }
+}
+
+/// Converting a signed number takes one instruction, an unsigned one fifteen.
+#[inline]
+fn float(jobs: usize) -> f64 {
+    jobs as i64 as f64
 }
