@@ -167,7 +167,7 @@ impl<T: Copy> Station<T> {
     }
 
     /// As [`Station::arrive`], but a job with priority waits only for those in service and those with priority.
-    #[inline]
+    #[inline(always)]
     pub fn arrive_by_priority(&mut self, now: f64, demand: f64, job: T, has_priority: bool) {
         self.advance(now);
         self.present += 1;
@@ -188,7 +188,7 @@ impl<T: Copy> Station<T> {
     }
 
     /// As [`Station::complete`], but a job may keep its place.
-    #[inline]
+    #[inline(always)]
     pub fn complete_and_keep(&mut self, kept: Kept) -> Option<T> {
         let now = self.next_completion;
         let finished = *self.in_service.first()?;
@@ -234,12 +234,12 @@ impl<T: Copy> Station<T> {
         self.ahead.len() + self.waiting.len()
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_waiting(&mut self) -> Option<(f64, T)> {
         self.ahead.pop_front().or_else(|| self.waiting.pop_front())
     }
 
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, now: f64) {
         let elapsed = now - self.updated_at;
         self.updated_at = now;
@@ -250,12 +250,12 @@ impl<T: Copy> Station<T> {
         self.present_time += elapsed * float(self.present);
     }
 
-    #[inline]
+    #[inline(always)]
     fn admit(&mut self, demand: f64, job: T) {
         self.in_service.push(Tagged { tag: self.virtual_time + demand, job });
     }
 
-    #[inline]
+    #[inline(always)]
     fn schedule(&mut self) {
         (self.share, self.next_completion) = match self.in_service.first() {
             Some(first) => {

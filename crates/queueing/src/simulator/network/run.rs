@@ -355,7 +355,7 @@ impl<'a> Run<'a> {
         job.retries = 0;
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, visitor: Visitor) {
         let step = self.step_of(visitor);
         let job = &mut self.jobs[visitor.job as usize];
