@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::hint::select_unpredictable;
 
 use super::Trace;
-use super::shape::{MomentOrder, Shape, Step};
+use super::shape::{Shape, Step};
 use crate::distribution::RandomVariable;
 use crate::random::Random;
 use crate::simulator::encoding::encoded;
@@ -54,6 +54,8 @@ struct Streams {
     routes: Random,
     demands: Random,
     retries: Random,
+    /// The next document's size, drawn ahead: the processor computes it while events wait for one another.
+    next_size: f64,
 }
 
 /// The time of an event in seconds, never negative. The bits of such numbers are ordered as the numbers are, and
@@ -144,12 +146,17 @@ impl<'a> Run<'a> {
         open.iter().enumerate().for_each(|(place, &class)| places[class] = stations.len() + place);
         // The streams of retries come last, so that systems without retries draw the same numbers as before.
         let stream = |class: usize, purpose: usize| Random::stream(seed, 4 * class + purpose);
-        let streams = (0..classes).map(|class| Streams {
-            arrivals: stream(class, 0),
-            sizes: stream(class, 1),
-            routes: stream(class, 2),
-            demands: stream(class, 3),
-            retries: stream(classes, class),
+        let streams = (0..classes).map(|class| {
+            let mut sizes = stream(class, 1);
+            let document = system.classes[class].document.as_ref();
+            Streams {
+                arrivals: stream(class, 0),
+                next_size: document.map_or(0.0, |document| document.sample(&mut sizes)),
+                sizes,
+                routes: stream(class, 2),
+                demands: stream(class, 3),
+                retries: stream(classes, class),
+            }
         });
         let trace_of = |class: &Class| traces.iter().find(|trace| trace.class == class.name).copied();
         let mut run = Self {
@@ -245,7 +252,9 @@ impl<'a> Run<'a> {
         let streams = &mut self.streams[job.class as usize];
         job.size = match (size, &class.document) {
             (Some(size), _) => size,
-            (None, Some(document)) => document.sample(&mut streams.sizes),
+            (None, Some(document)) => {
+                std::mem::replace(&mut streams.next_size, document.sample(&mut streams.sizes))
+            }
             (None, None) => 0.0,
         };
         job.route = choose_route(class, &mut streams.routes);
@@ -361,11 +370,7 @@ impl<'a> Run<'a> {
         let job = &mut self.jobs[visitor.job as usize];
         job.arrived = self.now;
         let demand = step.demand.sample(job.size, &mut self.streams[job.class as usize].demands);
-        let drawn = match step.order {
-            MomentOrder::None => 0.0,
-            MomentOrder::First => demand,
-            MomentOrder::Second => demand * demand,
-        };
+        let drawn = demand * (step.weights[0] + step.weights[1] * demand);
         let tally = &mut self.tallies[step.station];
         tally.begun += 1.0;
         tally.demand += demand;
@@ -666,12 +671,11 @@ fn choose_route(class: &Class, random: &mut Random) -> u32 {
     if last == 0 {
         return 0;
     }
-    let mut left = random.uniform();
-    for (index, route) in class.routes[..last].iter().enumerate() {
-        if left < route.probability {
-            return index as u32;
-        }
+    let (mut left, mut chosen) = (random.uniform(), 0);
+    // Which route it is cannot be predicted, so the loop does not end there: `left` is negative from then on.
+    for route in &class.routes[..last] {
+        chosen += u32::from(left >= route.probability);
         left -= route.probability;
     }
-    last as u32
+    chosen
 }

@@ -28,8 +28,8 @@ pub(super) struct Shape<'a> {
 pub(super) struct Step<'a> {
     pub(super) station: usize,
     pub(super) demand: StepDemand<'a>,
-    /// Which moment of the demand is compared with its expectation.
-    pub(super) order: MomentOrder,
+    /// The weights of the demand and of its square in what is compared with its expectation.
+    pub(super) weights: [f64; 2],
     pub(super) expected: f64,
     /// The earlier station at which the job holds its place.
     pub(super) holds: Option<usize>,
@@ -80,12 +80,23 @@ impl<'a> StepDemand<'a> {
 
 /// The moment of the demand that the mean response time at a station depends on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum MomentOrder {
+enum MomentOrder {
     None,
     /// Jobs share the server at once: the mean demand, whatever its distribution.
     First,
     /// Jobs wait for each other to end: the mean square.
     Second,
+}
+
+impl MomentOrder {
+    /// Of the demand and of its square.
+    fn weights(self) -> [f64; 2] {
+        match self {
+            Self::None => [0.0, 0.0],
+            Self::First => [1.0, 0.0],
+            Self::Second => [0.0, 1.0],
+        }
+    }
 }
 
 impl<'a> Shape<'a> {
@@ -128,7 +139,7 @@ impl<'a> Shape<'a> {
                     steps.push(Step {
                         station: visit.station,
                         demand: StepDemand::of(&visit.demand),
-                        order: orders[visit.station],
+                        weights: orders[visit.station].weights(),
                         expected: expected(class, visit),
                         holds: visit.holds,
                         releases: visit.holds.filter(|_| next.is_none_or(|next| next.holds != visit.holds)),
