@@ -84,11 +84,19 @@ impl Ziggurat {
             if layer == 0 {
                 return tail(random, shape, u);
             }
-            let (upper, lower) = (self.density[layer + 1], self.density[layer]);
-            if lower + (upper - lower) * random.uniform() < shape.density(x) {
+            if self.accepts(random, shape, layer, x) {
                 return x;
             }
         }
+    }
+
+    /// Decides about a point at the edge of a layer. A function of its own, so that the usual case has no call of `exp` to save
+    /// its registers for.
+    #[cold]
+    #[inline(never)]
+    fn accepts(&self, random: &mut Random, shape: Shape, layer: usize, x: f64) -> bool {
+        let (upper, lower) = (self.density[layer + 1], self.density[layer]);
+        lower + (upper - lower) * random.uniform() < shape.density(x)
     }
 }
 

@@ -98,8 +98,8 @@ pub(super) struct Run<'a> {
     tallies: Vec<Totals>,
     /// [`Replica::totals`] at the end of the last section.
     before: Vec<Totals>,
-    /// The users whose thinking takes no time: they start before the next event.
-    awake: VecDeque<u32>,
+    /// The users whose thinking takes no time: they start before the next event, from the last.
+    awake: Vec<u32>,
     /// Next completion of each of `stations`, then next arrival of each open class.
     next: Vec<EventTime>,
     /// The place in `next` of each class: of its thinking users, or of its arrivals.
@@ -123,15 +123,10 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(super) fn new(system: &'a System, shape: &'a Shape<'a>, seed: u64, traces: &[Trace<'a>]) -> Self {
         let classes = system.classes.len();
-        let thinks = |class: &Class| match &class.source {
-            Source::Closed { think_time, .. } => think_time.mean() + class.latency > 0.0,
-            Source::Open { .. } => false,
-        };
-        let classes_that = |is: &dyn Fn(&Class) -> bool| -> Vec<usize> {
-            (0..classes).filter(|&class| is(&system.classes[class])).collect()
-        };
-        let thinking = classes_that(&thinks);
-        let open = classes_that(&|class| matches!(class.source, Source::Open { .. }));
+        let thinking: Vec<usize> = (0..classes).filter(|&class| shape.thinks[class]).collect();
+        let open: Vec<usize> = (0..classes)
+            .filter(|&class| matches!(system.classes[class].source, Source::Open { .. }))
+            .collect();
         let retrying = system.stations.iter().any(|model| {
             model.capacity.as_ref().is_some_and(|capacity| matches!(capacity.when_full, WhenFull::Retry(_)))
         });
@@ -173,7 +168,7 @@ impl<'a> Run<'a> {
             streams: streams.collect(),
             tallies: vec![Totals::default(); system.stations.len()],
             before: vec![Totals::default(); system.stations.len() + 1 + classes],
-            awake: VecDeque::new(),
+            awake: Vec::new(),
             next: vec![EventTime::NEVER; stations.len() + open.len()],
             places,
             open,
@@ -188,7 +183,8 @@ impl<'a> Run<'a> {
             response_sum: 0.0,
             now: 0.0,
         };
-        (0..classes).for_each(|class| run.begin(class));
+        // In reverse, so that users of the first class who do not think are the first to start.
+        (0..classes).rev().for_each(|class| run.begin(class));
         run
     }
 
@@ -458,17 +454,19 @@ impl<'a> Run<'a> {
     }
 
     /// Records a response time; returns true at the end of a section.
-    #[inline]
+    #[inline(always)]
     fn record(&mut self, recorder: usize, value: f64) -> bool {
         self.records.response[recorder].record(&mut self.counts[recorder], value, 0.0)
     }
 
+    #[inline]
     fn leave_system(&mut self, index: u32) {
         let class = self.jobs[index as usize].class as usize;
         self.traced_left -= usize::from(self.traces[class].is_some());
         match self.system.classes[class].source {
             Source::Open { .. } => self.free.push(index),
-            Source::Closed { .. } => self.think(index),
+            Source::Closed { .. } if self.shape.thinks[class] => self.think(index),
+            Source::Closed { .. } => self.awake.push(index),
         }
     }
 
@@ -483,7 +481,7 @@ impl<'a> Run<'a> {
             self.stations[place].arrive(self.now, pause, Visitor { job: index, step: 0 });
             self.schedule_completion(place);
         } else {
-            self.awake.push_back(index);
+            self.awake.push(index);
         }
     }
 }
@@ -495,7 +493,7 @@ impl Replica for Run<'_> {
         let traced = self.traces.iter().any(Option::is_some);
         let mut more = true;
         while more && self.counts[0] < jobs {
-            while let Some(index) = self.awake.pop_front() {
+            while let Some(index) = self.awake.pop() {
                 self.start(index, None);
             }
             let (event, time) = self.next_event();

@@ -20,6 +20,8 @@ pub(super) struct Shape<'a> {
     pub(super) first_step: Vec<Vec<u32>>,
     /// The think times of each class; nothing for an open one.
     pub(super) thinking: Vec<StepDemand<'a>>,
+    /// True for a closed class whose users pause between requests, for the latency if for nothing else.
+    pub(super) thinks: Vec<bool>,
     /// True for a station whose served jobs may keep a place there or stay themselves.
     pub(super) keeps: Vec<bool>,
 }
@@ -155,6 +157,10 @@ impl<'a> Shape<'a> {
             Source::Open { .. } => StepDemand::Linear { fixed: 0.0, per_byte: 0.0 },
             Source::Closed { think_time, .. } => StepDemand::independent(think_time),
         });
+        let thinks = system.classes.iter().map(|class| match &class.source {
+            Source::Open { .. } => false,
+            Source::Closed { think_time, .. } => think_time.mean() + class.latency > 0.0,
+        });
         Self {
             classes: system.classes.len(),
             recorders,
@@ -163,6 +169,7 @@ impl<'a> Shape<'a> {
             steps,
             first_step,
             thinking: thinking.collect(),
+            thinks: thinks.collect(),
             keeps,
         }
     }
