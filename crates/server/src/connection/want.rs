@@ -154,6 +154,11 @@ impl Wait {
         self.is_timed_as_a_whole() && (self == before || self.is_for_sending() && before.is_for_sending())
     }
 
+    /// Returns true if a part of an upstream's response has arrived, and this, after `before`, is the wait for more.
+    pub fn is_for_rest_of_response(self, before: Wait) -> bool {
+        self == Wait::UpstreamBody || self == Wait::UpstreamHead && before == self
+    }
+
     /// Returns true if the deadline is fixed from the start, so that trickling bytes do not extend it.
     pub fn is_timed_as_a_whole(self) -> bool {
         match self {

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use rustix::net::sockopt::set_tcp_nodelay;
+use rustix::net::sockopt::{set_tcp_nodelay, set_tcp_quickack};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use sojourn_cgi::Ends;
 use sojourn_http::http2::HeadCache;
@@ -208,7 +208,12 @@ impl<'a, P> LoopState<'a, P> {
 
     /// Starts a wait of the client with `token`, with its deadline.
     pub fn begin_wait(&mut self, token: u64, wait: Wait) {
-        let deadline = &mut self.clients.at(token).deadline;
+        let Client { deadline, socket, .. } = self.clients.at(token);
+        if wait.is_for_rest_of_response(deadline.wait()) {
+            // An upstream that sends its response in parts, without TCP_NODELAY (php-fpm), sends a part when the one before is
+            // acknowledged, and the kernel delays that by 40 ms. It fails for other sockets than those of TCP.
+            let _ = set_tcp_quickack(socket, true);
+        }
         deadline.begin(wait, token, self.clock.now, &self.site.limits, &mut self.timers);
     }
 

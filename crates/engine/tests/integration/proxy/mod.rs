@@ -17,7 +17,7 @@ mod upstream_tls;
 
 use std::net::SocketAddr;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sojourn_server::{ALL, CacheScope, Counter};
 use sojourn_testing::client::{exchange, get, status};
@@ -61,6 +61,33 @@ pub fn proxy(architecture: &str, upstreams: &[SocketAddr], flags: &[&str]) -> Se
 }
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nDate: x\r\n\r\nhello";
+
+/// Without TCP_NODELAY, an upstream sends a small part when the one before is acknowledged: the kernel delays that by 40 ms.
+#[test]
+fn parts_of_a_response_are_acknowledged_at_once() {
+    const RESPONSES: u32 = 60;
+    let upstream = || {
+        Upstream::start(|peer| {
+            peer.stream.set_nodelay(false).unwrap();
+            while peer.head().is_some() {
+                for part in [&b"HTTP/1.1 200 OK\r\n"[..], b"Content-Length: 4\r\n\r\n", b"ab", b"c", b"d"] {
+                    peer.send(part);
+                }
+            }
+        })
+    };
+    over_all(&[], upstream, |server, upstream| {
+        let mut client = server.connect();
+        let began = Instant::now();
+        for _ in 0..RESPONSES {
+            client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+            client.until(b"\r\n\r\nabcd");
+        }
+        let delay = Duration::from_millis(40);
+        assert!(began.elapsed() < RESPONSES * delay, "{:?}", began.elapsed());
+        assert_eq!(upstream.connections(), 1);
+    });
+}
 
 #[test]
 fn one_request_each_way() {

@@ -43,6 +43,11 @@ impl Deadline {
         }
     }
 
+    /// What its client waits for.
+    pub fn wait(&self) -> Wait {
+        self.wait
+    }
+
     /// Starts a wait of the client with `token` at `now`.
     pub fn begin(&mut self, wait: Wait, token: u64, now: Duration, limits: &Limits, timers: &mut Timers) {
         if wait.continues(std::mem::replace(&mut self.wait, wait)) {
