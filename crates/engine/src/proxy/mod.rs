@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use sojourn_server::handler::forward_proxy::ForwardSite;
-use sojourn_server::handler::reverse_proxy::{Cache, NoDocuments, Proxy, Scheme, watch};
+use sojourn_server::handler::reverse_proxy::{Cache, NoDocuments, Proxy, Scheme, Upstream, watch};
 use sojourn_server::sandbox::{Connections, Needs, RESOLVER};
 use sojourn_server::{Architecture, CacheScope, Scoreboard, Site, architecture, memory, metrics};
 use toml::Value;
@@ -49,6 +49,9 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     architecture.available()?;
     let mut inheritance = Inheritance::receive()?;
     let (mut site, mut proxy) = options.site(architecture, Scoreboard::new())?;
+    if scope != CacheScope::Server {
+        proxy.upstreams.iter_mut().for_each(Upstream::share_among_processes);
+    }
     let health_check = options.upstreams.health_check();
     ensure!(
         scope == CacheScope::Server || health_check.is_none(),

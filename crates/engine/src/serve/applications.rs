@@ -92,7 +92,11 @@ impl Options {
             let action = opening.action(&pattern, &Target::App(Arc::new(Application::default())))?;
             routes.push(Route { pattern, action });
         }
-        let Opening { upstreams, services, .. } = opening;
+        let Opening { mut upstreams, services, .. } = opening;
+        let is_one = architecture.cache_scope() == Some(CacheScope::Server);
+        if !is_one {
+            upstreams.iter_mut().for_each(Upstream::share_among_processes);
+        }
         let proxy = if services.is_empty() {
             None
         } else {
@@ -100,7 +104,6 @@ impl Options {
             Some(Arc::new(Proxy { upstreams, hosts: services, forward: None, pseudonym, cache: None }))
         };
         let health_check = self.upstreams.health_check();
-        let is_one = architecture.cache_scope() == Some(CacheScope::Server);
         ensure!(
             is_one || health_check.is_none(),
             "with {}, each process would need its own health checks (--health-path)\nhint: choose an \

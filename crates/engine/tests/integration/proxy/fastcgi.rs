@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
-use sojourn_server::{ALL, Counter};
+use sojourn_server::{ALL, CacheScope, Counter};
 
 use crate::engine::{ENGINE, Server};
 use sojourn_testing::client::{ask, exchange, get, status};
@@ -120,8 +122,40 @@ fn an_application_answers_over_every_architecture() {
         client.send(&upload);
         let response = String::from_utf8(client.rest()).unwrap();
         assert!(response.contains("/srv/www/a.php  POST 1000000"), "{name}: {response}");
-        // Its connection was kept.
-        assert_eq!(application.connections(), 1, "{name}");
+        // Its connection was kept, unless it could hold a process that another process of the server waits for.
+        let is_kept = architecture.cache_scope() == Some(CacheScope::Server);
+        assert_eq!(application.connections(), if is_kept { 1 } else { 2 }, "{name}");
+        server.stop();
+    }
+}
+
+/// An application's process serves one connection at a time, so kept connections must not make other clients wait.
+#[test]
+fn more_clients_than_processes_are_answered_without_a_pause() {
+    const CLIENTS: usize = 4;
+    for architecture in ALL.iter().filter(|architecture| architecture.cache_scope().is_some()) {
+        let process = Mutex::new(());
+        let application = Upstream::start(move |peer| {
+            let _held = process.lock();
+            while asked(peer).is_some() {
+                peer.send(&answer(HELLO));
+            }
+        });
+        let workers: &[&str] =
+            if architecture.defaults().workers.is_some() { &["--workers", "4"] } else { &[] };
+        let server = proxy(architecture.name(), &application.address.to_string(), workers);
+        let began = Instant::now();
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
+        for _ in 0..3 {
+            for client in &mut clients {
+                client.send(b"GET /a.php HTTP/1.1\r\nHost: h\r\n\r\n");
+            }
+            for client in &mut clients {
+                client.until(b"hello");
+            }
+        }
+        // The idle timeout of a kept connection is longer.
+        assert!(began.elapsed() < Duration::from_secs(4), "{}: {:?}", architecture.name(), began.elapsed());
         server.stop();
     }
 }

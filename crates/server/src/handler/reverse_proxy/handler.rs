@@ -223,6 +223,7 @@ impl Handler for ReverseProxy {
             self.upstream_client.expire_queue(shared.served);
             self.upstream_client.serve_queue(shared.served);
         }
+        self.upstream_client.look_for_wanted();
     }
 
     fn outbox(&mut self) -> Option<&mut Outbox> {

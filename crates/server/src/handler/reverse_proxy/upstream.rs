@@ -1,7 +1,7 @@
 //! An upstream server as configured, and what every loop knows of it: its current addresses and health.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sojourn_cgi::Application;
@@ -49,6 +49,24 @@ impl Upstream {
         }
     }
 
+    /// Returns true if each of its processes serves one connection at a time: while one is kept idle, others wait to be
+    /// accepted. Other servers may have enough processes, and would only get their connections anew.
+    pub fn is_held(&self) -> bool {
+        self.idle_max.is_some() || matches!(self.protocol, Protocol::FastCgi(_))
+    }
+
+    /// Keeps no idle connections that hold a process: processes of a server do not know what the others wait for.
+    pub fn share_among_processes(&mut self) {
+        if self.is_held() {
+            self.idle_max.get_or_insert(0);
+        }
+    }
+
+    /// Returns true if an idle connection to it holds a process that a request may be waiting for.
+    pub fn is_wanted(&self) -> bool {
+        self.is_held() && self.presence.unanswered() > 0
+    }
+
     /// Returns true if its address comes from DNS and may change.
     pub fn is_named(&self) -> bool {
         let is_local = self.presence.addresses().iter().any(|address| matches!(address, Address::Unix(_)));
@@ -56,10 +74,12 @@ impl Upstream {
     }
 }
 
-/// The addresses and the health of an upstream, as [`watch`](super::watch) found them.
+/// The addresses and the health of an upstream, as [`watch`](super::watch) found them, and what all loops of a process wait for.
 #[derive(Debug)]
 pub struct UpstreamState {
     addresses: Mutex<Arc<[Address]>>,
+    /// Connections that have not answered anything yet; an application may not have accepted them.
+    unanswered: AtomicUsize,
     is_failing: AtomicBool,
     checks: AtomicU64,
     checks_failed: AtomicU64,
@@ -70,6 +90,7 @@ impl UpstreamState {
     pub fn new(addresses: &[Address]) -> UpstreamState {
         UpstreamState {
             addresses: Mutex::new(addresses.into()),
+            unanswered: AtomicUsize::new(0),
             is_failing: AtomicBool::new(false),
             checks: AtomicU64::new(0),
             checks_failed: AtomicU64::new(0),
@@ -84,6 +105,20 @@ impl UpstreamState {
     /// Sets new addresses.
     pub fn move_to(&self, addresses: &[Address]) {
         *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = addresses.into();
+    }
+
+    /// A connection was made.
+    pub fn connected(&self) {
+        self.unanswered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection has received its first response, or failed before.
+    pub fn answered(&self) {
+        self.unanswered.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub fn unanswered(&self) -> usize {
+        self.unanswered.load(Ordering::Relaxed)
     }
 
     /// Returns true if it has failed checks and not passed enough since.

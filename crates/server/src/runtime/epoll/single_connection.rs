@@ -102,6 +102,8 @@ impl<'a, D: Disk> Loop<'a, D> {
         // If it fails, it is tried again with the next connection.
         if self.wait(&mut events, Some(Duration::ZERO)).is_ok() {
             self.handle_events(&events);
+            // A tick may have found that an idle connection to an upstream is wanted elsewhere.
+            self.empty_outbox();
         }
         self.flush_log();
     }

@@ -10,7 +10,7 @@ use crate::applications::Scripts;
 use crate::connection::{Address, Destination, Launch, Launched};
 use crate::counters::{Counter, Served};
 use crate::handler::destination::Origin;
-use crate::handler::reverse_proxy::{FlowId, Protocol};
+use crate::handler::reverse_proxy::{FlowId, Protocol, Upstream};
 
 /// The connections to one upstream or origin.
 #[derive(Debug, Default)]
@@ -20,8 +20,6 @@ pub(super) struct Pool {
     /// Tokens of idle connections; the most recently used one is used next.
     pub idle: Vec<u64>,
     pub open: usize,
-    /// Connections that have not answered anything yet; an application may not have accepted them.
-    pub unanswered: usize,
 }
 
 impl UpstreamClient {
@@ -42,14 +40,11 @@ impl UpstreamClient {
 
     /// The current connection is idle; returns true if it is kept.
     pub fn keep(&mut self, upstream: usize) -> bool {
-        let own_max = self.proxy.upstreams.get(upstream).and_then(|upstream| upstream.idle_max);
-        let idle_max = own_max.unwrap_or(self.limits.upstream.idle_max);
-        // A process of an application started by this server serves one connection at a time: while one is kept idle,
-        // others wait to be accepted. Other servers may have enough processes, and would only get their connections
-        // anew.
-        let is_held = own_max.is_some();
+        let configured = self.proxy.upstreams.get(upstream);
+        let idle_max =
+            configured.and_then(|upstream| upstream.idle_max).unwrap_or(self.limits.upstream.idle_max);
         let pool = &mut self.pools[upstream];
-        let is_kept = pool.idle.len() < idle_max && !(is_held && pool.unanswered > 0);
+        let is_kept = pool.idle.len() < idle_max && !configured.is_some_and(Upstream::is_wanted);
         if is_kept {
             pool.idle.push(self.token);
             self.connection_freed();
@@ -59,7 +54,25 @@ impl UpstreamClient {
 
     /// A connection has received its first response, or failed before.
     pub fn answered(&mut self, upstream: usize) {
-        self.pools[upstream].unanswered -= 1;
+        if let Some(upstream) = self.proxy.upstreams.get(upstream) {
+            upstream.presence.answered();
+        }
+    }
+
+    /// Returns true if the current connection, to `upstream`, is idle and holds a process that a request may be waiting for.
+    pub fn gives_way(&self, upstream: usize) -> bool {
+        self.proxy.upstreams.get(upstream).is_some_and(Upstream::is_wanted)
+    }
+
+    /// Wakes an idle connection to each upstream where it may have to give way to a request of another loop.
+    pub fn look_for_wanted(&mut self) {
+        for (index, upstream) in self.proxy.upstreams.iter().enumerate() {
+            if upstream.is_wanted()
+                && let Some(token) = self.pools[index].idle.first()
+            {
+                self.outbox.wake(*token);
+            }
+        }
     }
 
     /// The current connection has ended.
@@ -127,8 +140,7 @@ impl UpstreamClient {
     ) {
         served.count(Counter::UpstreamRequests);
         self.flows[id.0].upstream = upstream;
-        self.pools[upstream].open += 1;
-        self.pools[upstream].unanswered += 1;
+        self.opened(upstream);
         let tls = match &self.flows[id.0].origin {
             Some(origin) => self.proxy.forward.as_ref().and_then(|rules| rules.tls_with(origin)),
             None => self.proxy.upstreams[upstream].tls.clone(),
@@ -139,6 +151,13 @@ impl UpstreamClient {
         };
         let machine = UpstreamConnection::new(upstream, id, protocol);
         self.launch(Destination::Address(address), Box::new(machine), tls.map(|tls| Box::new(tls.connect())));
+    }
+
+    fn opened(&mut self, upstream: usize) {
+        self.pools[upstream].open += 1;
+        if let Some(upstream) = self.proxy.upstreams.get(upstream) {
+            upstream.presence.connected();
+        }
     }
 
     /// Gives the flow a CGI script of its own.
@@ -156,8 +175,7 @@ impl UpstreamClient {
             return self.refuse_saturated(id, served);
         };
         served.count(Counter::UpstreamRequests);
-        self.pools[upstream].open += 1;
-        self.pools[upstream].unanswered += 1;
+        self.opened(upstream);
         let machine = UpstreamConnection::new(upstream, id, Protocol::Cgi(Arc::clone(scripts)));
         self.launch(Destination::Socket(socket), Box::new(machine), None);
     }
