@@ -622,8 +622,8 @@ class StepReport(Record):
     skipped: int = 0
     """Arrivals due in the span that were not started because of the limit on visits in progress."""
     unfinished: int = 0
-    """Requests due in the span and unanswered at the end, or not started by a late generator; the longest latencies are
-    among them.
+    """Requests due in the span, or before it, and unanswered at the end, or not started by a late generator; the
+    longest latencies are among them.
     """
     abandoned: int = 0
     """Requests due in the span but never sent because their session or iteration had failed."""
@@ -754,8 +754,8 @@ class LoadRecord(Record):
     skipped: int = 0
     """Arrivals due in the span that were not started because of the limit on visits in progress."""
     unfinished: int = 0
-    """Requests due in the span and unanswered at the end, or not started by a late generator; the longest latencies are
-    among them.
+    """Requests due in the span, or before it, and unanswered at the end, or not started by a late generator; the
+    longest latencies are among them.
     """
     abandoned: int = 0
     """Requests due in the span but never sent because their session or iteration had failed."""

@@ -120,6 +120,11 @@ impl Settings {
     pub(crate) fn step_of(&self, time: Nanos) -> Option<usize> {
         if time < self.origin { None } else { self.schedule.measured_step_at(time - self.origin) }
     }
+
+    /// The step that was being measured when the run ended.
+    fn last_step(&self, end: Nanos) -> Option<usize> {
+        self.step_of(end.min(self.origin + self.schedule.end()) - Nanos(1))
+    }
 }
 
 impl<'a> Run<'a> {
@@ -227,10 +232,11 @@ impl<'a> Run<'a> {
     /// Counts the unanswered requests and returns the outcome.
     fn outcome(mut self, stopped: Stopped) -> Outcome {
         let end = self.draining.unwrap_or_else(clock::now);
+        let last_step = self.settings.last_step(end);
         let unanswered: Vec<usize> = self.table.clients.iter().map(|(key, _)| key).collect();
         for key in unanswered {
             if let Some(waiting) = self.table.clients[key].pending.filter(|pending| pending.intended < end) {
-                self.recorder.leave_unfinished(&waiting);
+                self.recorder.leave_unfinished(&waiting, last_step);
             }
             self.count_held_up(key, end);
         }
@@ -243,11 +249,11 @@ impl<'a> Run<'a> {
         }
         for (_, connection) in &self.table.connections {
             for exchange in connection.under_way() {
-                self.recorder.leave_unfinished(&exchange.pending);
+                self.recorder.leave_unfinished(&exchange.pending, last_step);
             }
         }
         for exchange in self.shared.under_way() {
-            self.recorder.leave_unfinished(&exchange.pending);
+            self.recorder.leave_unfinished(&exchange.pending, last_step);
         }
         let under_way = self.table.clients.iter().filter_map(|(_, client)| client.user.as_deref());
         let kept_users = self.users.as_ref().map(|users| users.kept(under_way)).unwrap_or_default();

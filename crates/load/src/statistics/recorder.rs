@@ -133,10 +133,11 @@ impl Recorder {
         }
     }
 
-    /// Records a request left without a response.
-    pub fn leave_unfinished(&mut self, pending: &PendingRequest) {
+    /// Records a request left without a response. If it was due before a step was measured, it has waited for all of the last one,
+    /// and counts there: a client that is never served is no sign of a fast server.
+    pub fn leave_unfinished(&mut self, pending: &PendingRequest, last_step: Option<usize>) {
         self.add_unanswered(pending);
-        if let Some(record) = pending.step.map(|step| &mut self.steps[step]) {
+        if let Some(record) = pending.step.or(last_step).map(|step| &mut self.steps[step]) {
             record.unfinished += 1;
             if let Some(named) = record.named(pending.name) {
                 named.unfinished += 1;

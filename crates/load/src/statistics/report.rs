@@ -164,8 +164,8 @@ pub struct Figures {
     pub censored: Censored,
     /// Arrivals due in the span that were not started because of the limit on visits in progress.
     pub skipped: u64,
-    /// Requests due in the span and unanswered at the end, or not started by a late generator; the longest latencies
-    /// are among them.
+    /// Requests due in the span, or before it, and unanswered at the end, or not started by a late generator; the longest
+    /// latencies are among them.
     pub unfinished: u64,
     /// Requests due in the span but never sent because their session or iteration had failed.
     pub abandoned: u64,

@@ -143,6 +143,22 @@ fn what_is_unanswered_at_the_end_is_counted() {
     assert!(report.figures.response_time_seconds.p50.is_none());
 }
 
+/// One of two clients is never served: its request was due in the warm-up, and waits for the whole run.
+#[test]
+fn who_waits_since_the_warm_up_is_counted() {
+    let server = Server::start(|stream, _, number| {
+        if number == 1 {
+            thread::sleep(Duration::from_secs(60));
+        }
+        answer(stream, &ok(100))
+    });
+    let plan = closed(&server, 2, 100, 300);
+    let limits = Limits { drain: Nanos(100 * MS), ..plan.limits };
+    let report = report(Plan { limits, ..plan });
+    assert!(report.figures.requests > 0);
+    assert_eq!((report.figures.errors, report.figures.unfinished), (0, 1));
+}
+
 #[test]
 fn a_failed_session_abandons_its_rest() {
     let server =
