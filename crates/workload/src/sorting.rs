@@ -24,8 +24,8 @@ impl<T: Read + Write + Seek + Send> Scratch for T {}
 
 /// The memory budget of a sort, and the storage beyond it.
 pub struct Spill<'s> {
-    /// The bytes of records that one sort collects in memory; merging uses as much for its buffers. Each other thread
-    /// needs as much again.
+    /// The bytes of records that one sort collects in memory; merging uses as much for its buffers. Each thread that merges
+    /// ahead needs as much again.
     pub budget_bytes: usize,
     /// Creates empty temporary storage.
     pub open: &'s mut dyn FnMut() -> io::Result<Box<dyn Scratch>>,
@@ -50,6 +50,11 @@ pub trait Record: Copy + Send + Sync + 'static {
     fn encode(&self, bytes: &mut Vec<u8>);
     /// Decodes a record from the bytes of `encode`.
     fn decode(bytes: &[u8]) -> Self;
+
+    /// Sorts by key, stably.
+    fn sort(records: &mut [Self]) {
+        records.sort_by_key(Self::key);
+    }
 
     /// Where its tail lies among the tails of its batch.
     fn tail(&self) -> Range<usize> {
@@ -85,7 +90,7 @@ impl<R: Record> Batch<R> {
     }
 
     fn sort(&mut self) {
-        self.records.sort_by_key(R::key);
+        R::sort(&mut self.records);
     }
 
     /// Sorts on so many other threads, too: each sorts a part, and the stable sort of sorted parts is a merge.
@@ -94,7 +99,7 @@ impl<R: Record> Batch<R> {
         if part >= SORTED_APART_MIN {
             thread::scope(|scope| {
                 for part in self.records.chunks_mut(part) {
-                    scope.spawn(move || part.sort_by_key(R::key));
+                    scope.spawn(move || R::sort(part));
                 }
             });
         }
@@ -180,9 +185,14 @@ impl<R: Record> Sorter<R> {
         self.batch.records.push(record.with_tail_at(self.batch.tails.len()));
         write(&mut self.batch.tails);
         match spill {
-            Some(spill) if self.batch.bytes() >= spill.budget_bytes => self.spill(spill),
+            Some(spill) if self.batch.bytes() >= self.batch_bytes(spill) => self.spill(spill),
             _ => Ok(()),
         }
+    }
+
+    /// What is spilled at once: with other threads one batch is filled while another one is written.
+    fn batch_bytes(&self, spill: &Spill<'_>) -> usize {
+        if self.threads > 0 { spill.budget_bytes / 2 } else { spill.budget_bytes }
     }
 
     fn spill(&mut self, spill: &mut Spill<'_>) -> io::Result<()> {

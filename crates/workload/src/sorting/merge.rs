@@ -9,8 +9,9 @@ use std::io::{self, SeekFrom};
 use super::runs::Runs;
 use super::{Batch, Record, Scratch};
 
-/// The size range of a run's buffer: large enough for efficient reads, small enough for a thousand runs at once.
-const BUFFER_BYTES: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 20;
+/// The size range of a run's buffer: large enough for efficient reads, small enough for a thousand runs at once, and for parts that
+/// stay in a processor's cache.
+const BUFFER_BYTES: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 18;
 
 pub struct Merge<R: Record> {
     scratch: Box<dyn Scratch>,
