@@ -36,7 +36,6 @@ pub struct Row {
 pub struct Grouped {
     /// Its start, in nanoseconds since 1970.
     pub start_ns: i64,
-    pub number: u64,
     /// Requests, at least one.
     pub count: u32,
     /// Where its tail begins.
@@ -59,12 +58,9 @@ pub fn group<E>(
     mut take: impl FnMut(Grouped, &[Row]) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut session: Vec<Row> = Vec::new();
-    let mut number = 0;
     let mut finish = |session: &mut Vec<Row>| {
         spread(session, grouping.resolution_ns, random);
-        let grouped =
-            Grouped { start_ns: session[0].time_ns, number, count: session.len() as u32, requests_at: 0 };
-        number += 1;
+        let grouped = Grouped { start_ns: session[0].time_ns, count: session.len() as u32, requests_at: 0 };
         let taken = take(grouped, session);
         session.clear();
         taken
@@ -167,29 +163,27 @@ impl Record for Row {
     }
 }
 
-/// Sessions sort by start; at equal starts the client with the smaller number comes first.
+/// Sessions sort by start; at equal starts the client with the smaller number comes first, because sorting is stable.
 impl Record for Grouped {
-    type Key = (i64, u64);
+    type Key = i64;
 
-    const ENCODED_BYTES: usize = 20;
+    const ENCODED_BYTES: usize = 12;
 
-    fn key(&self) -> (i64, u64) {
-        (self.start_ns, self.number)
+    fn key(&self) -> i64 {
+        self.start_ns
     }
 
     fn encode(&self, bytes: &mut Vec<u8>) {
         let mut encoded = [0; Self::ENCODED_BYTES];
         encoded[..8].copy_from_slice(&self.start_ns.to_le_bytes());
-        encoded[8..16].copy_from_slice(&self.number.to_le_bytes());
-        encoded[16..].copy_from_slice(&self.count.to_le_bytes());
+        encoded[8..].copy_from_slice(&self.count.to_le_bytes());
         bytes.extend_from_slice(&encoded);
     }
 
     fn decode(bytes: &[u8]) -> Self {
         Grouped {
             start_ns: i64::from_le_bytes(array(bytes, 0)),
-            number: u64::from_le_bytes(array(bytes, 8)),
-            count: u32::from_le_bytes(array(bytes, 16)),
+            count: u32::from_le_bytes(array(bytes, 8)),
             requests_at: 0,
         }
     }

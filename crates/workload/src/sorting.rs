@@ -24,8 +24,8 @@ impl<T: Read + Write + Seek + Send> Scratch for T {}
 
 /// The memory budget of a sort, and the storage beyond it.
 pub struct Spill<'s> {
-    /// The bytes of records that one sort collects in memory; merging uses as much for its buffers. Each thread that merges
-    /// ahead needs as much again.
+    /// The bytes of records that one sort collects in memory; merging needs about as much. Each thread that merges ahead
+    /// needs a part more.
     pub budget_bytes: usize,
     /// Creates empty temporary storage.
     pub open: &'s mut dyn FnMut() -> io::Result<Box<dyn Scratch>>,

@@ -69,10 +69,9 @@ pub fn grouped<'l>(
     sessions::group(&mut rows, grouping, random, |session, rows| {
         report.requests += u64::from(session.count);
         first_ns = first_ns.min(session.start_ns);
-        let due = session.number % PROGRESS_LINES == PROGRESS_LINES - 1;
         let encode = |bytes: &mut Vec<u8>| session.encode_requests(rows, bytes);
         sessions.push_with(session, encode, spill).map_err(ImportError::Scratch)?;
-        if due { tell(lines, bytes) } else { Ok(()) }
+        if sessions.count().is_multiple_of(PROGRESS_LINES) { tell(lines, bytes) } else { Ok(()) }
     })?;
     report.by_name_requests -= rows.unknown;
     report.skipped.of_unknown_size = rows.unknown;
