@@ -31,12 +31,12 @@ struct Run<R> {
 
 impl<R: Record> Merge<R> {
     /// Prepares to merge the runs in storage with those behind them, which are held in memory, sorted, with their tails in
-    /// the order of their records. All buffers together take about a quarter of `budget_bytes`,
+    /// the order of their records. All buffers together take about an eighth of `budget_bytes`,
     /// because parts are copied from them, sorted and taken beside.
     pub fn new(runs: Runs, held: Vec<Batch<R>>, budget_bytes: usize) -> Self {
         let Runs { scratch, bounds } = runs;
         let buffer_bytes =
-            (budget_bytes / 4 / (bounds.len() - 1)).clamp(*BUFFER_BYTES.start(), *BUFFER_BYTES.end());
+            (budget_bytes / 8 / (bounds.len() - 1)).clamp(*BUFFER_BYTES.start(), *BUFFER_BYTES.end());
         let run =
             |bounds: &[u64]| Run { held: Batch::default(), taken: 0, next_at: bounds[0], ends_at: bounds[1] };
         let held = held.into_iter().map(|held| Run { held, taken: 0, next_at: 0, ends_at: 0 });
