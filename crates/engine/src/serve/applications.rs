@@ -185,8 +185,10 @@ impl Opening<'_> {
                 let state = UpstreamState::new(&[Address::Unix(socket.as_path().into())]);
                 // An application's process serves one connection at a time, so idle connections must leave some
                 // processes free.
-                let idle_max = usize::from(self.options.routes.app_workers) / self.loops.max(1);
-                self.upstreams.push(Upstream { idle_max: Some(idle_max), ..local("app", protocol, state) });
+                let processes = usize::from(self.options.routes.app_workers);
+                let idle_max = Some(processes / self.loops.max(1));
+                let own = local("app", protocol, state);
+                self.upstreams.push(Upstream { idle_max, processes: Some(processes), ..own });
             }
             Target::Cgi(directory, application) => {
                 let scripts = self.scripts(pattern, directory, application)?;
@@ -257,6 +259,7 @@ fn local(name: &str, protocol: Protocol, state: UpstreamState) -> Upstream {
         tls: None,
         weight: 1,
         idle_max: None,
+        processes: None,
     }
 }
 

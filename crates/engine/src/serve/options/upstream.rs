@@ -244,6 +244,7 @@ fn resolve(
         tls,
         weight: url.weight,
         idle_max: None,
+        processes: None,
     })
 }
 

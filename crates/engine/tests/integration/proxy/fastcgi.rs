@@ -146,7 +146,7 @@ fn more_clients_than_processes_are_answered_without_a_pause() {
         let server = proxy(architecture.name(), &application.address.to_string(), workers);
         let began = Instant::now();
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
-        for _ in 0..3 {
+        for _ in 0..2 {
             for client in &mut clients {
                 client.send(b"GET /a.php HTTP/1.1\r\nHost: h\r\n\r\n");
             }

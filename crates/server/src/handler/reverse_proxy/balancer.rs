@@ -104,6 +104,7 @@ mod tests {
             tls: None,
             weight: *weight,
             idle_max: None,
+            processes: None,
         };
         Balancer::new(&weights.iter().map(upstream).collect::<Vec<_>>())
     }

@@ -39,6 +39,8 @@ pub struct Upstream {
     pub weight: u32,
     /// Idle connections kept per loop, if different from the general limit.
     pub idle_max: Option<usize>,
+    /// How many processes an application has, if it is this server's own.
+    pub processes: Option<usize>,
 }
 
 impl Upstream {
@@ -52,7 +54,14 @@ impl Upstream {
     /// Returns true if each of its processes serves one connection at a time: while one is kept idle, others wait to be
     /// accepted. Other servers may have enough processes, and would only get their connections anew.
     pub fn is_held(&self) -> bool {
-        self.idle_max.is_some() || matches!(self.protocol, Protocol::FastCgi(_))
+        self.processes.is_some() || matches!(self.protocol, Protocol::FastCgi(_))
+    }
+
+    /// Returns true if a connection may be waiting for a process that another one holds.
+    pub fn lacks_processes(&self) -> bool {
+        self.is_held()
+            && self.presence.unanswered() > 0
+            && self.processes.is_none_or(|processes| self.presence.open() > processes)
     }
 
     /// Keeps no idle connections that hold a process: processes of a server do not know what the others wait for.
@@ -78,7 +87,8 @@ impl Upstream {
 #[derive(Debug)]
 pub struct UpstreamState {
     addresses: Mutex<Arc<[Address]>>,
-    /// Connections that have not answered anything yet; an application may not have accepted them.
+    open: AtomicUsize,
+    /// Open connections that have not answered anything yet; an application may not have accepted them.
     unanswered: AtomicUsize,
     is_failing: AtomicBool,
     checks: AtomicU64,
@@ -90,6 +100,7 @@ impl UpstreamState {
     pub fn new(addresses: &[Address]) -> UpstreamState {
         UpstreamState {
             addresses: Mutex::new(addresses.into()),
+            open: AtomicUsize::new(0),
             unanswered: AtomicUsize::new(0),
             is_failing: AtomicBool::new(false),
             checks: AtomicU64::new(0),
@@ -109,7 +120,17 @@ impl UpstreamState {
 
     /// A connection was made.
     pub fn connected(&self) {
+        self.open.fetch_add(1, Ordering::Relaxed);
         self.unanswered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn closed(&self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The connections of all loops of this process.
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
     }
 
     /// A connection has received its first response, or failed before.

@@ -359,6 +359,7 @@ mod tests {
             tls: None,
             weight: 1,
             idle_max: None,
+            processes: None,
         };
         let proxy = Proxy {
             upstreams: vec![upstream],

@@ -128,5 +128,6 @@ fn configured(address: SocketAddr) -> Configured {
         tls: None,
         weight: 1,
         idle_max: None,
+        processes: None,
     }
 }

@@ -20,6 +20,31 @@ pub(super) struct Pool {
     /// Tokens of idle connections; the most recently used one is used next.
     pub idle: Vec<u64>,
     pub open: usize,
+    /// Grows with each response while connections wait for their first one, the faster the more they are.
+    pub pressure: usize,
+}
+
+impl Pool {
+    /// Returns true if a connection to `upstream` that has answered is to be closed, because another one may be waiting for the
+    /// process that it holds.
+    ///
+    /// Of an application with an unknown number of processes, half as many are closed as wait for their first response, in the
+    /// time in which each open connection answers once. So where there are enough processes, soon none is.
+    fn gives_way(&mut self, upstream: &Upstream) -> bool {
+        let waiting = upstream.presence.unanswered();
+        if !upstream.lacks_processes() {
+            return false;
+        }
+        if upstream.processes.is_some() {
+            return true;
+        }
+        self.pressure += waiting;
+        let is_enough = self.pressure >= 2 * upstream.presence.open();
+        if is_enough {
+            self.pressure = 0;
+        }
+        is_enough
+    }
 }
 
 impl UpstreamClient {
@@ -44,7 +69,8 @@ impl UpstreamClient {
         let idle_max =
             configured.and_then(|upstream| upstream.idle_max).unwrap_or(self.limits.upstream.idle_max);
         let pool = &mut self.pools[upstream];
-        let is_kept = pool.idle.len() < idle_max && !configured.is_some_and(Upstream::is_wanted);
+        let gives_way = configured.is_some_and(|upstream| pool.gives_way(upstream));
+        let is_kept = pool.idle.len() < idle_max && !gives_way;
         if is_kept {
             pool.idle.push(self.token);
             self.connection_freed();
@@ -60,14 +86,14 @@ impl UpstreamClient {
     }
 
     /// Returns true if the current connection, to `upstream`, is idle and holds a process that a request may be waiting for.
-    pub fn gives_way(&self, upstream: usize) -> bool {
-        self.proxy.upstreams.get(upstream).is_some_and(Upstream::is_wanted)
+    pub fn is_wanted(&self, upstream: usize) -> bool {
+        self.proxy.upstreams.get(upstream).is_some_and(Upstream::lacks_processes)
     }
 
-    /// Wakes an idle connection to each upstream where it may have to give way to a request of another loop.
+    /// Wakes an idle connection to each upstream where it may be [wanted](Self::is_wanted), by this loop or another.
     pub fn look_for_wanted(&mut self) {
-        for (index, upstream) in self.proxy.upstreams.iter().enumerate() {
-            if upstream.is_wanted()
+        for index in 0..self.proxy.upstreams.len() {
+            if self.is_wanted(index)
                 && let Some(token) = self.pools[index].idle.first()
             {
                 self.outbox.wake(*token);
@@ -81,6 +107,9 @@ impl UpstreamClient {
         let (pool, token) = (&mut self.pools[upstream], self.token);
         pool.idle.retain(|idle| *idle != token);
         pool.open -= 1;
+        if let Some(upstream) = self.proxy.upstreams.get(upstream) {
+            upstream.presence.closed();
+        }
         if pool.open == 0
             && let Some(origin) = pool.origin.take()
         {

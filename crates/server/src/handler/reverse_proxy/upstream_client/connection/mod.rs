@@ -181,7 +181,7 @@ impl UpstreamConnection {
         let has_work = match self.stage {
             Stage::New => return self.begin(upstream_client, shared),
             Stage::Connecting | Stage::Sending => false,
-            Stage::Idle => upstream_client.has_assignment() || upstream_client.gives_way(self.upstream),
+            Stage::Idle => upstream_client.has_assignment() || upstream_client.is_wanted(self.upstream),
             Stage::Head | Stage::Body(_) if self.is_abandoned(upstream_client) => true,
             Stage::Head => {
                 !self.is_sent && self.flow(upstream_client).upload.as_ref().is_some_and(Upload::can_continue)
@@ -214,7 +214,7 @@ impl UpstreamConnection {
                     self.flow = Some(flow);
                     self.begin(upstream_client, shared)
                 }
-                None if upstream_client.gives_way(self.upstream) => Want::Close(Reason::Finished),
+                None if upstream_client.is_wanted(self.upstream) => Want::Close(Reason::Finished),
                 None => self.receive(),
             },
             _ if self.is_abandoned(upstream_client) => Want::Close(Reason::Finished),
