@@ -90,6 +90,9 @@ pub struct UpstreamState {
     open: AtomicUsize,
     /// Open connections that have not answered anything yet; an application may not have accepted them.
     unanswered: AtomicUsize,
+    responses: AtomicUsize,
+    /// Those that were the first of their connection.
+    first_responses: AtomicUsize,
     is_failing: AtomicBool,
     checks: AtomicU64,
     checks_failed: AtomicU64,
@@ -102,6 +105,8 @@ impl UpstreamState {
             addresses: Mutex::new(addresses.into()),
             open: AtomicUsize::new(0),
             unanswered: AtomicUsize::new(0),
+            responses: AtomicUsize::new(0),
+            first_responses: AtomicUsize::new(0),
             is_failing: AtomicBool::new(false),
             checks: AtomicU64::new(0),
             checks_failed: AtomicU64::new(0),
@@ -136,6 +141,17 @@ impl UpstreamState {
     /// A connection has received its first response, or failed before.
     pub fn answered(&self) {
         self.unanswered.fetch_sub(1, Ordering::Relaxed);
+        self.first_responses.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A response is complete.
+    pub fn responded(&self) {
+        self.responses.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many responses there were, and how many of them were the first of their connection; both wrap around.
+    pub fn responses(&self) -> (usize, usize) {
+        (self.responses.load(Ordering::Relaxed), self.first_responses.load(Ordering::Relaxed))
     }
 
     pub fn unanswered(&self) -> usize {

@@ -20,30 +20,41 @@ pub(super) struct Pool {
     /// Tokens of idle connections; the most recently used one is used next.
     pub idle: Vec<u64>,
     pub open: usize,
-    /// Grows with each response while connections wait for their first one, the faster the more they are.
-    pub pressure: usize,
+    pub round: Round,
 }
 
-impl Pool {
+/// A time in which as many responses have come as there are connections to an upstream.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Round {
+    /// When it began: all responses and first responses until then, and the connections that waited for their first.
+    responses: usize,
+    first_responses: usize,
+    waiting: usize,
+    /// Connections that are still to give way.
+    giving_way: usize,
+}
+
+impl Round {
     /// Returns true if a connection to `upstream` that has answered is to be closed, because another one may be waiting for the
     /// process that it holds.
     ///
-    /// Of an application with an unknown number of processes, half as many are closed as wait for their first response, in the
-    /// time in which each open connection answers once. So where there are enough processes, soon none is.
+    /// Where the number of processes is unknown, that is so for as many as have waited for a whole round: where there are
+    /// enough processes, new connections are answered within it.
     fn gives_way(&mut self, upstream: &Upstream) -> bool {
-        let waiting = upstream.presence.unanswered();
-        if !upstream.lacks_processes() {
-            return false;
+        let state = &upstream.presence;
+        if !upstream.lacks_processes() || upstream.processes.is_some() {
+            *self = Round::default();
+            return upstream.lacks_processes();
         }
-        if upstream.processes.is_some() {
-            return true;
+        let (responses, first_responses) = state.responses();
+        if responses.wrapping_sub(self.responses) >= state.open() {
+            let answered = first_responses.wrapping_sub(self.first_responses);
+            let giving_way = self.waiting.saturating_sub(answered);
+            *self = Round { responses, first_responses, waiting: state.unanswered(), giving_way };
         }
-        self.pressure += waiting;
-        let is_enough = self.pressure >= 2 * upstream.presence.open();
-        if is_enough {
-            self.pressure = 0;
-        }
-        is_enough
+        let gives_way = self.giving_way > 0;
+        self.giving_way = self.giving_way.saturating_sub(1);
+        gives_way
     }
 }
 
@@ -69,7 +80,10 @@ impl UpstreamClient {
         let idle_max =
             configured.and_then(|upstream| upstream.idle_max).unwrap_or(self.limits.upstream.idle_max);
         let pool = &mut self.pools[upstream];
-        let gives_way = configured.is_some_and(|upstream| pool.gives_way(upstream));
+        let gives_way = configured.is_some_and(|upstream| {
+            upstream.presence.responded();
+            pool.round.gives_way(upstream)
+        });
         let is_kept = pool.idle.len() < idle_max && !gives_way;
         if is_kept {
             pool.idle.push(self.token);
