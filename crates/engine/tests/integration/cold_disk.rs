@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::engine::{Client, ENGINE, Server};
@@ -96,7 +95,6 @@ fn try_out(name: &str, architecture: &str, flags: &[&str]) -> Result<Seen, Strin
     slow.enclose(&mut command)?;
     command.arg("serve").arg(root.path()).args(["--listen", "127.0.0.1:0", "--architecture", architecture]);
     let server = Server::run(command.args(flags));
-    let is_over = AtomicBool::new(false);
     let mut client = server.connect();
     ask_hot(&mut client);
     let mut hot = Vec::new();
@@ -105,12 +103,12 @@ fn try_out(name: &str, architecture: &str, flags: &[&str]) -> Result<Seen, Strin
             let begun = Instant::now();
             let answers: Vec<_> =
                 (0..COLD_FILES).map(|number| get(&server, &format!("/cold-{number}"))).collect();
-            is_over.store(true, Ordering::Relaxed);
             let whole = |(number, answer): (usize, &Vec<u8>)| answer.ends_with(&content(number));
             assert!(answers.iter().enumerate().all(whole), "{name}: cold files arrive as they are");
             begun.elapsed().as_secs_f64()
         });
-        while !is_over.load(Ordering::Relaxed) {
+        // It has also ended if it has failed.
+        while !cold.is_finished() {
             hot.push(ask_hot(&mut client));
             std::thread::sleep(PAUSE);
         }
