@@ -90,8 +90,9 @@ pub struct UpstreamState {
     open: AtomicUsize,
     /// Open connections that have not answered anything yet; an application may not have accepted them.
     unanswered: AtomicUsize,
+    /// Responses that have come while connections waited.
     responses: AtomicUsize,
-    /// Those that were the first of their connection.
+    /// All responses that were the first of their connection.
     first_responses: AtomicUsize,
     is_failing: AtomicBool,
     checks: AtomicU64,
@@ -144,14 +145,11 @@ impl UpstreamState {
         self.first_responses.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A response is complete.
-    pub fn responded(&self) {
-        self.responses.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// How many responses there were, and how many of them were the first of their connection; both wrap around.
-    pub fn responses(&self) -> (usize, usize) {
-        (self.responses.load(Ordering::Relaxed), self.first_responses.load(Ordering::Relaxed))
+    /// Counts a response that has come while connections wait. Returns how many there were, and how many responses were the first
+    /// of their connection; both wrap around.
+    pub fn responded(&self) -> (usize, usize) {
+        let before = self.responses.fetch_add(1, Ordering::Relaxed);
+        (before.wrapping_add(1), self.first_responses.load(Ordering::Relaxed))
     }
 
     pub fn unanswered(&self) -> usize {

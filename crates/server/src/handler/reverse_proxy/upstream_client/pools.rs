@@ -23,7 +23,7 @@ pub(super) struct Pool {
     pub round: Round,
 }
 
-/// A time in which as many responses have come as there are connections to an upstream.
+/// A time in which as many responses have come, while connections waited, as there are connections to an upstream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
     /// When it began: all responses and first responses until then, and the connections that waited for their first.
@@ -41,12 +41,15 @@ impl Round {
     /// Where the number of processes is unknown, that is so for as many as have waited for a whole round: where there are
     /// enough processes, new connections are answered within it.
     fn gives_way(&mut self, upstream: &Upstream) -> bool {
-        let state = &upstream.presence;
-        if !upstream.lacks_processes() || upstream.processes.is_some() {
+        if !upstream.lacks_processes() {
             *self = Round::default();
-            return upstream.lacks_processes();
+            return false;
         }
-        let (responses, first_responses) = state.responses();
+        if upstream.processes.is_some() {
+            return true;
+        }
+        let state = &upstream.presence;
+        let (responses, first_responses) = state.responded();
         if responses.wrapping_sub(self.responses) >= state.open() {
             let answered = first_responses.wrapping_sub(self.first_responses);
             let giving_way = self.waiting.saturating_sub(answered);
@@ -80,10 +83,7 @@ impl UpstreamClient {
         let idle_max =
             configured.and_then(|upstream| upstream.idle_max).unwrap_or(self.limits.upstream.idle_max);
         let pool = &mut self.pools[upstream];
-        let gives_way = configured.is_some_and(|upstream| {
-            upstream.presence.responded();
-            pool.round.gives_way(upstream)
-        });
+        let gives_way = configured.is_some_and(|upstream| pool.round.gives_way(upstream));
         let is_kept = pool.idle.len() < idle_max && !gives_way;
         if is_kept {
             pool.idle.push(self.token);
