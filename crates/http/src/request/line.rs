@@ -7,6 +7,8 @@ use crate::limits::{METHOD_BYTES_MAX, TARGET_BYTES_MAX};
 use crate::token::is_token;
 
 pub(super) struct RequestLine<'b> {
+    /// All of it.
+    pub line: &'b [u8],
     pub method: Method,
     pub target: &'b [u8],
     pub version: Version,
@@ -14,7 +16,8 @@ pub(super) struct RequestLine<'b> {
 
 impl<'b> RequestLine<'b> {
     pub fn parse(line: &'b [u8]) -> Result<Self, RequestError> {
-        let method_len = memchr(b' ', line).ok_or(RequestError::RequestLine)?;
+        // Methods are short.
+        let method_len = line.iter().position(|byte| *byte == b' ').ok_or(RequestError::RequestLine)?;
         let (method, rest) = (&line[..method_len], &line[method_len + 1..]);
         let target_len = memchr(b' ', rest).ok_or(RequestError::RequestLine)?;
         let (target, version) = (&rest[..target_len], &rest[target_len + 1..]);
@@ -44,7 +47,7 @@ impl<'b> RequestLine<'b> {
             other if is_method(other) => Method::Unknown,
             _ => return Err(RequestError::RequestLine),
         };
-        Ok(RequestLine { method, target, version: version.ok_or(RequestError::Version)? })
+        Ok(RequestLine { line, method, target, version: version.ok_or(RequestError::Version)? })
     }
 }
 

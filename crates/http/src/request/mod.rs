@@ -283,17 +283,19 @@ fn take_apart<'b>(
     head_len: usize,
     request_line: Option<RequestLine<'b>>,
 ) -> Result<Request<'b>, RequestError> {
-    let line_len = memchr(b'\r', head).ok_or(RequestError::RequestLine)?;
-    let line = &head[..line_len];
-    let RequestLine { method, target, version } = match request_line {
+    let RequestLine { line, method, target, version } = match request_line {
         Some(parsed) => parsed,
-        None => RequestLine::parse(line)?,
+        None => {
+            let line_len = memchr(b'\r', head).ok_or(RequestError::RequestLine)?;
+            RequestLine::parse(&head[..line_len])?
+        }
     };
+    let section = &head[line.len() + 2..];
     let absolute = Absolute::split(target, method);
     let mut fields = Fields::default();
-    fields.take_all::<FIELDS_USUAL>(&head[line_len + 2..]).unwrap_or_else(|| {
+    fields.take_all::<FIELDS_USUAL>(section).unwrap_or_else(|| {
         fields = Fields::default();
-        fields.take_all::<FIELDS_MAX>(&head[line_len + 2..]).unwrap_or(Err(RequestError::TooManyFields))
+        fields.take_all::<FIELDS_MAX>(section).unwrap_or(Err(RequestError::TooManyFields))
     })?;
     // RFC 9112, 3.2: a 1.1 request without Host is refused; 3.2.2: an absolute target overrides the field.
     if version != Version::Http10 && fields.host.is_none() {
@@ -318,7 +320,7 @@ fn take_apart<'b>(
         body: fields.body(version)?,
         expects_continue: fields.expects_continue && version == Version::Http11,
         conditions: fields.conditions,
-        fields: &head[line_len + 2..],
+        fields: section,
         range: fields.range,
         accept: fields.accept,
         accept_encoding: fields.accept_encoding,

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use sojourn_http::request::Outline;
+
 use crate::memory;
 
 pub const BUFFER_BYTES: usize = 4 * 1024;
@@ -22,6 +24,9 @@ const ROOM_BYTES_MIN: usize = 1024;
 /// The sizes of buffers in the pool, and how many it keeps at most of each, or up to the next.
 const POOLED: [(usize, usize); 3] =
     [(BUFFER_BYTES, 256), (RESPONSE_BUFFER_BYTES, 256), (BODY_BUFFER_BYTES, 128)];
+
+/// How many outlines of requests the pool keeps at most.
+const OUTLINES_MAX: usize = 256;
 
 /// Larger buffers are not returned to the pool; a TLS-encrypted part of a body still is.
 const POOLED_BYTES_MAX: usize = 68 * 1024;
@@ -46,10 +51,17 @@ pub enum Sharing {
 }
 
 /// Received bytes that stay in the memory into which they were received.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct SharedBuffer {
-    memory: Arc<Vec<u8>>,
+    memory: Memory,
     range: Range<usize>,
+}
+
+/// Most have one reader, and need no memory to be shared.
+#[derive(Debug)]
+enum Memory {
+    Own(Vec<u8>),
+    Shared(Arc<Vec<u8>>),
 }
 
 impl Buffer {
@@ -111,7 +123,7 @@ impl Buffer {
             return None;
         }
         let Buffer { bytes, consumed, .. } = std::mem::take(self);
-        Some(SharedBuffer { range: consumed..bytes.len(), memory: Arc::new(bytes) })
+        Some(SharedBuffer { range: consumed..bytes.len(), memory: Memory::Own(bytes) })
     }
 
     /// Prepares for a large body, received in large pieces.
@@ -154,27 +166,49 @@ impl Buffer {
 }
 
 impl SharedBuffer {
+    /// The same bytes for another reader.
+    pub fn share(&mut self) -> SharedBuffer {
+        if let Memory::Own(bytes) = &mut self.memory {
+            self.memory = Memory::Shared(Arc::new(std::mem::take(bytes)));
+        }
+        let Memory::Shared(memory) = &self.memory else { unreachable!("it is shared") };
+        SharedBuffer { memory: Memory::Shared(Arc::clone(memory)), range: self.range.clone() }
+    }
+
     /// Its memory, to be used again, unless others still share it.
     pub fn into_memory(self) -> Option<Vec<u8>> {
-        Arc::into_inner(self.memory)
+        match self.memory {
+            Memory::Own(bytes) => Some(bytes),
+            Memory::Shared(memory) => Arc::into_inner(memory),
+        }
     }
 }
 
 impl AsRef<[u8]> for SharedBuffer {
     fn as_ref(&self) -> &[u8] {
-        &self.memory[self.range.clone()]
+        let bytes = match &self.memory {
+            Memory::Own(bytes) => bytes,
+            Memory::Shared(memory) => &**memory,
+        };
+        &bytes[self.range.clone()]
     }
 }
 
 impl From<Vec<u8>> for SharedBuffer {
     fn from(bytes: Vec<u8>) -> SharedBuffer {
-        SharedBuffer { range: 0..bytes.len(), memory: Arc::new(bytes) }
+        SharedBuffer { range: 0..bytes.len(), memory: Memory::Own(bytes) }
     }
 }
 
-/// Empty vectors, by their sizes: the one used last is used next.
+/// Memory that is not in use: what was used last is used next.
 #[derive(Debug, Default)]
-pub struct Pool([Vec<Vec<u8>>; POOLED.len()]);
+pub struct Pool {
+    /// Empty vectors, by their sizes.
+    vectors: [Vec<Vec<u8>>; POOLED.len()],
+    /// Of requests that have waited.
+    #[expect(clippy::vec_box, reason = "they are moved, in their boxes")]
+    outlines: Vec<Box<Outline>>,
+}
 
 impl Pool {
     /// An empty vector with room for at least a head.
@@ -199,7 +233,7 @@ impl Pool {
     /// An empty vector with room for this many bytes. To enlarge a smaller one would cost more than to take one that has
     /// been enlarged before.
     fn take_sized(&mut self, wanted_bytes: usize) -> Vec<u8> {
-        let kept = self.0.iter_mut().zip(POOLED).filter(|(_, (bytes, _))| *bytes >= wanted_bytes);
+        let kept = self.vectors.iter_mut().zip(POOLED).filter(|(_, (bytes, _))| *bytes >= wanted_bytes);
         let bytes = kept.map(|(kept, _)| kept).find_map(Vec::pop);
         bytes.unwrap_or_else(|| Vec::with_capacity(wanted_bytes))
     }
@@ -210,15 +244,32 @@ impl Pool {
             *self = Pool::default();
         } else if (BUFFER_BYTES..=POOLED_BYTES_MAX).contains(&capacity)
             && let Some(index) = POOLED.iter().rposition(|(size, _)| capacity >= *size)
-            && self.0[index].len() < POOLED[index].1
+            && self.vectors[index].len() < POOLED[index].1
         {
             bytes.clear();
-            self.0[index].push(bytes);
+            self.vectors[index].push(bytes);
         }
     }
 
     pub fn put_buffer(&mut self, buffer: Buffer) {
         self.put(buffer.bytes);
+    }
+
+    /// The outline in memory that was used before, if there is some.
+    pub fn keep_outline(&mut self, outline: Outline) -> Box<Outline> {
+        match self.outlines.pop() {
+            Some(mut place) => {
+                *place = outline;
+                place
+            }
+            None => Box::new(outline),
+        }
+    }
+
+    pub fn put_outline(&mut self, outline: Box<Outline>) {
+        if self.outlines.len() < OUTLINES_MAX {
+            self.outlines.push(outline);
+        }
     }
 }
 
@@ -251,7 +302,7 @@ mod tests {
             let again = pool.fill(Buffer::for_response(is_long));
             assert!(again.bytes.as_ptr() == place && again.bytes.capacity() >= room);
             let usual = pool.fill(Buffer::default());
-            assert!(usual.bytes.capacity() < RESPONSE_BUFFER_BYTES && pool.0.iter().all(Vec::is_empty));
+            assert!(usual.bytes.capacity() < RESPONSE_BUFFER_BYTES && pool.vectors.iter().all(Vec::is_empty));
         }
     }
 
@@ -284,11 +335,12 @@ mod tests {
         assert!(full.share(half - 1, Sharing::AsLast).is_none(), "there is more in it");
         assert!(full.share(half, Sharing::Never).is_none());
         let place = full.unread().as_ptr();
-        let shared = full.share(half, Sharing::IfFull).expect("it fills half of it");
+        let mut shared = full.share(half, Sharing::IfFull).expect("it fills half of it");
         assert!(
             !full.is_allocated() && shared.as_ref().as_ptr() == place && shared.as_ref() == vec![7; half]
         );
-        let other = shared.clone();
+        let other = shared.share();
+        assert_eq!(other.as_ref(), vec![7; half]);
         assert!(shared.into_memory().is_none(), "it is in use");
         assert_eq!(other.into_memory().map(|memory| memory.capacity()), Some(BODY_BUFFER_BYTES));
         assert!(of(BODY_BUFFER_BYTES, half - 1).share(half - 1, Sharing::IfFull).is_none());
@@ -302,12 +354,12 @@ mod tests {
         let mut pool = Pool::default();
         pool.put(Vec::new());
         pool.put(Vec::with_capacity(POOLED_BYTES_MAX + 1));
-        assert!(pool.0.iter().all(Vec::is_empty));
+        assert!(pool.vectors.iter().all(Vec::is_empty));
         pool.put(vec![1; BUFFER_BYTES]);
         assert!(pool.take().is_empty());
         let (_, most) = POOLED[0];
         (0..=most).for_each(|_| pool.put(Vec::with_capacity(BUFFER_BYTES)));
-        assert_eq!(pool.0.each_ref().map(Vec::len), [most, 0, 0]);
+        assert_eq!(pool.vectors.each_ref().map(Vec::len), [most, 0, 0]);
         assert!(pool.fill(Buffer::for_response(false)).room() >= RESPONSE_BUFFER_BYTES);
         pool.put(Vec::with_capacity(POOLED_BYTES_MAX));
         assert!(pool.fill(Buffer::for_response(false)).room() >= POOLED_BYTES_MAX, "rather than a new one");

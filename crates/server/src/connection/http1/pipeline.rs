@@ -104,11 +104,14 @@ impl Http1 {
         if let Some(outline) = self.outline.take()
             && resumed.is_some()
         {
-            return self.answer(&outline.over(bytes), bytes, resumed, context);
+            let request = outline.over(bytes);
+            context.pool.put_outline(outline);
+            return self.answer(&request, bytes, resumed, context);
         }
-        match self.parser.parse(bytes) {
+        // Not moved: it is large.
+        match &self.parser.parse(bytes) {
             Ok(Parsed::Partial) => Read::Partial,
-            Ok(Parsed::Complete(request)) => self.answer(&request, bytes, resumed, context),
+            Ok(Parsed::Complete(request)) => self.answer(request, bytes, resumed, context),
             Err(error) => {
                 self.responses.refuse(is_head(bytes), error.status(), context);
                 Read::Handled(Step::Answered, bytes.len())
@@ -145,7 +148,7 @@ impl Http1 {
             Some((exchange, event)) => handler.resume(exchange, event, request, &mut response),
         };
         if matches!(step, Step::Wait(_) | Step::Open(..) | Step::Load(..)) {
-            self.outline = Outline::of(request, bytes).map(Box::new);
+            self.outline = Outline::of(request, bytes).map(|outline| shared.pool.keep_outline(outline));
         }
         match step {
             Step::Wait(exchange) if takes_body && matches!(self.content, Content::Left) => {

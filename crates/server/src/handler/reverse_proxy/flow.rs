@@ -125,7 +125,7 @@ pub struct Flow {
 }
 
 /// Bytes of a body, which its readers share.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum FlowBytes {
     Slice(Slice),
     /// Where they were received.
@@ -407,6 +407,7 @@ impl Flow {
 
     /// The next bytes for this reader, if they have arrived.
     pub fn take(&mut self, reader: FlowReaderId) -> Option<FlowBytes> {
+        let is_alone = self.readers.len() == 1;
         let reader = self.readers.iter_mut().find(|other| other.id == reader)?;
         if let Some(stored) = &mut reader.stored {
             // All readers are woken when more arrives.
@@ -415,7 +416,15 @@ impl Flow {
                 Next::Wait | Next::End | Next::Truncated => None,
             };
         }
-        let part = self.parts.get(reader.position.checked_sub(self.parts_dropped)?)?.clone();
+        let unread = reader.position.checked_sub(self.parts_dropped)?;
+        let part = if is_alone && unread == 0 {
+            let part = self.parts.pop_front()?;
+            self.held_bytes -= part.as_ref().len();
+            self.parts_dropped += 1;
+            part
+        } else {
+            self.parts.get_mut(unread)?.share()
+        };
         reader.position += 1;
         self.drop_read();
         Some(part)
@@ -448,6 +457,14 @@ impl FlowBytes {
         let copy: Arc<[u8]> = input.unread()[..count].into();
         input.consume(count);
         copy.into()
+    }
+
+    /// The same bytes for another reader.
+    fn share(&mut self) -> FlowBytes {
+        match self {
+            FlowBytes::Slice(slice) => FlowBytes::Slice(slice.clone()),
+            FlowBytes::Buffer(bytes) => FlowBytes::Buffer(bytes.share()),
+        }
     }
 
     /// The bytes in memory that holds nothing else.

@@ -48,7 +48,7 @@ impl Sending {
 
 impl Stream {
     /// Starts sending an output; the first one begins with the head.
-    pub(super) fn begin(&mut self, output: Output, protocol: &mut Connection, context: &mut Context<'_>) {
+    pub(super) fn begin(&mut self, mut output: Output, protocol: &mut Connection, context: &mut Context<'_>) {
         // It may be long until it is sent, and there may be many such streams.
         self.machine.give_back_input(context.pool);
         let mut sent = 0;
@@ -62,13 +62,13 @@ impl Stream {
             self.has_head = !head.is_interim();
             self.body_left = if head.is_end { Some(0) } else { head.content_length };
         }
-        let (slice, rest) = match &output.body {
+        let (slice, rest) = match &mut output.body {
             None => (Bytes::new(), Rest::Nothing),
             Some(Piece::Memory(body)) => (Bytes::from_owner(body.clone()), Rest::Nothing),
             Some(Piece::Part(body, range)) => {
                 (Bytes::from_owner(body.clone()).slice(range.clone()), Rest::Nothing)
             }
-            Some(Piece::Received(body)) => (Bytes::from_owner(body.clone()), Rest::Nothing),
+            Some(Piece::Received(body)) => (Bytes::from_owner(body.share()), Rest::Nothing),
             Some(Piece::Stored(extent)) => (Bytes::new(), Rest::Stored(extent.clone())),
             Some(Piece::File(range)) => (Bytes::new(), Rest::File(range.clone())),
             Some(Piece::Frames(_)) => unreachable!("a machine of HTTP/1 has no frames"),
