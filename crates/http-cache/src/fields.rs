@@ -3,7 +3,7 @@
 //! They are not put into a map: a message has a dozen fields, of which a rule reads one or two. Forwarded fields also
 //! keep the spelling of their names, on which careless clients depend.
 
-use sojourn_http::head::field_lines;
+use sojourn_http::head::{field_lines, whole_lines};
 
 /// The field lines of a strictly parsed head, without its start line.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,6 +13,11 @@ impl<'b> Section<'b> {
     /// Names and values in order.
     pub fn lines(self) -> impl Iterator<Item = (&'b [u8], &'b [u8])> {
         field_lines(self.0)
+    }
+
+    /// The same, each behind the whole line with its end.
+    pub fn whole_lines(self) -> impl Iterator<Item = (&'b [u8], &'b [u8], &'b [u8])> {
+        whole_lines(self.0)
     }
 
     /// Every value of the field called `name`, in order.

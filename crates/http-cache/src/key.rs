@@ -8,7 +8,6 @@
 
 use std::borrow::Cow;
 
-use sojourn_http::address::AddressText;
 use sojourn_http::head;
 use sojourn_http::token::decimal;
 
@@ -66,7 +65,7 @@ pub fn normalised_host<'a>(scheme: &str, host: &'a [u8]) -> Cow<'a, [u8]> {
     let is_written_so = match (port, &host[name.len()..]) {
         (None, text) => text.is_empty(),
         (Some(port), [_, text @ ..]) => {
-            port != default_port(scheme) && AddressText::of_port(port).as_bytes() == text
+            port != default_port(scheme) && (!text.starts_with(b"0") || text.len() == 1)
         }
         (Some(_), []) => false,
     };

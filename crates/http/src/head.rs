@@ -108,13 +108,19 @@ pub fn find_field<'h>(lines: &'h [u8], name: &str) -> Option<&'h [u8]> {
 
 /// Names and values of the field lines of a parsed head, without its start line.
 pub fn field_lines(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    whole_lines(section).map(|(_, name, value)| (name, value))
+}
+
+/// The same, each behind the whole line with its end.
+pub fn whole_lines(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8], &[u8])> {
     let mut rest = section;
     std::iter::from_fn(move || {
         let colon = memchr::memchr(b':', rest)?;
         let (name, after) = (&rest[..colon], &rest[colon + 1..]);
         let end = memchr::memchr(b'\n', after).unwrap_or(after.len());
+        let line = &rest[..rest.len().min(colon + 1 + end + 1)];
         rest = after.get(end + 1..).unwrap_or_default();
-        Some((name, after[..end].trim_ascii()))
+        Some((line, name, after[..end].trim_ascii()))
     })
 }
 

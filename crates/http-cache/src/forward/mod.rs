@@ -260,9 +260,18 @@ fn append_lines(
     is_kept: &mut impl FnMut(&[u8]) -> bool,
 ) -> bool {
     let mut has_all = true;
-    for (name, value) in received.lines() {
+    for (line, name, value) in received.whole_lines() {
         if passing.passes(name) {
-            if is_kept(name) {
+            if !is_kept(name) {
+                continue;
+            }
+            // As most are written.
+            if line.len() == name.len() + 2 + value.len() + 2
+                && line[name.len() + 1] == b' '
+                && line.ends_with(b"\r\n")
+            {
+                text.extend_from_slice(line);
+            } else {
                 append_line(text, name, &[value]);
             }
         } else {
