@@ -77,9 +77,8 @@ struct Computed<'a, V> {
 }
 
 impl<V: Variables> Variables for Computed<'_, V> {
-    #[inline(always)]
     fn add(&mut self, name: &[u8], parts: &[&[u8]]) {
-        if self.own.is_empty() || !self.own.iter().any(|(other, _)| other == name) {
+        if !self.own.iter().any(|(other, _)| other == name) {
             self.variables.add(name, parts);
         }
     }
@@ -141,45 +140,60 @@ impl Application {
         is_withheld: impl Fn(&[u8]) -> bool,
         variables: &mut impl Variables,
     ) {
+        // Most applications have no variables of their own.
+        if self.variables.is_empty() {
+            return self.computed(script, request, client, is_withheld, variables);
+        }
         let mut computed = Computed { variables, own: &self.variables };
+        self.computed(script, request, client, is_withheld, &mut computed);
+        self.variables.iter().for_each(|(name, value)| variables.add(name, &[value]));
+    }
+
+    fn computed(
+        &self,
+        script: &Script<'_>,
+        request: &Request<'_>,
+        client: Client,
+        is_withheld: impl Fn(&[u8]) -> bool,
+        variables: &mut impl Variables,
+    ) {
         let (name, port) = name_and_port(request.host.unwrap_or_default(), client.is_secure);
         let query = memchr(b'?', request.target).map_or(&b""[..], |mark| &request.target[mark + 1..]);
-        let method = &request.line[..memchr(b' ', request.line).unwrap_or(request.line.len())];
-        computed.add(b"GATEWAY_INTERFACE", &[GATEWAY_INTERFACE]);
-        computed.add(b"SERVER_SOFTWARE", &[SERVER_SOFTWARE]);
-        computed.add(b"SERVER_PROTOCOL", &[protocol(client.version)]);
-        computed.add(b"SERVER_NAME", &[name]);
-        computed.add(b"SERVER_PORT", &[port]);
-        computed.add(b"REQUEST_METHOD", &[method]);
+        let method = request.line.split(|byte| *byte == b' ').next().unwrap_or_default();
+        variables.add(b"GATEWAY_INTERFACE", &[GATEWAY_INTERFACE]);
+        variables.add(b"SERVER_SOFTWARE", &[SERVER_SOFTWARE]);
+        variables.add(b"SERVER_PROTOCOL", &[protocol(client.version)]);
+        variables.add(b"SERVER_NAME", &[name]);
+        variables.add(b"SERVER_PORT", &[port]);
+        variables.add(b"REQUEST_METHOD", &[method]);
         let slash: &[u8] = if request.target.first() == Some(&b'?') { b"/" } else { b"" };
-        computed.add(b"REQUEST_URI", &[slash, request.target]);
-        computed.add(b"REQUEST_SCHEME", &[if client.is_secure { b"https" } else { b"http" }]);
+        variables.add(b"REQUEST_URI", &[slash, request.target]);
+        variables.add(b"REQUEST_SCHEME", &[if client.is_secure { b"https" } else { b"http" }]);
         if client.is_secure {
-            computed.add(b"HTTPS", &[b"on"]);
+            variables.add(b"HTTPS", &[b"on"]);
         }
-        computed.add(b"QUERY_STRING", &[query]);
-        computed.add(b"REMOTE_ADDR", &[AddressText::of(client.address).as_bytes()]);
+        variables.add(b"QUERY_STRING", &[query]);
+        variables.add(b"REMOTE_ADDR", &[AddressText::of(client.address).as_bytes()]);
         if let Some(port) = client.ends.client_port {
-            computed.add(b"REMOTE_PORT", &[AddressText::of_port(port).as_bytes()]);
+            variables.add(b"REMOTE_PORT", &[AddressText::of_port(port).as_bytes()]);
         }
         if let Some(server) = client.ends.server {
-            computed.add(b"SERVER_ADDR", &[AddressText::of(server).as_bytes()]);
+            variables.add(b"SERVER_ADDR", &[AddressText::of(server).as_bytes()]);
         }
-        computed.add(b"DOCUMENT_ROOT", &[&self.root]);
-        computed.add(b"DOCUMENT_URI", &[script.name, script.path_info]);
-        computed.add(b"SCRIPT_NAME", &[script.name]);
-        computed.add(b"SCRIPT_FILENAME", &script.file);
-        computed.add(b"PATH_INFO", &[script.path_info]);
+        variables.add(b"DOCUMENT_ROOT", &[&self.root]);
+        variables.add(b"DOCUMENT_URI", &[script.name, script.path_info]);
+        variables.add(b"SCRIPT_NAME", &[script.name]);
+        variables.add(b"SCRIPT_FILENAME", &script.file);
+        variables.add(b"PATH_INFO", &[script.path_info]);
         if !script.path_info.is_empty() {
-            computed.add(b"PATH_TRANSLATED", &[&self.root, script.path_info]);
+            variables.add(b"PATH_TRANSLATED", &[&self.root, script.path_info]);
         }
         // PHP's CGI program refuses to run without this variable (`cgi.force_redirect`).
-        computed.add(b"REDIRECT_STATUS", &[b"200"]);
+        variables.add(b"REDIRECT_STATUS", &[b"200"]);
         if let Some(host) = request.host {
-            computed.add(b"HTTP_HOST", &[host]);
+            variables.add(b"HTTP_HOST", &[host]);
         }
-        fields(request, is_withheld, &mut computed);
-        self.variables.iter().for_each(|(name, value)| variables.add(name, &[value]));
+        fields(request, is_withheld, variables);
     }
 }
 
