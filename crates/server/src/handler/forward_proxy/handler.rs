@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slab::Slab;
+use sojourn_content::HostId;
 use sojourn_http::request::{Method, Request};
 
 use crate::connection::{
@@ -61,7 +62,8 @@ impl Handler for ForwardProxy {
             return self.connect(request, response);
         }
         match self.rules.origin(request, response.peer()) {
-            Ok(_) => self.relay.accept(request, response),
+            // It has no upstreams, and so no services.
+            Ok(_) => self.relay.accept(HostId(0), request, response),
             Err(refusal) => self.refuse(request, refusal, response),
         }
     }

@@ -119,7 +119,7 @@ impl ReverseProxy {
         if !response.is_secure() && object.file().is_some() {
             response.shared.served.count(Counter::CacheMemoryFileHits);
         }
-        let stream = Stream::stored(object, first, parts);
+        let stream = Box::new(Stream::stored(object, first, parts));
         self.send_body(request, code, Stage::Sending(stream), response)
     }
 

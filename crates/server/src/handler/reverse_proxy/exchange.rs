@@ -29,7 +29,7 @@ pub enum Stage {
     /// Waits for an upstream's response, or sends its body.
     Relaying(Relay),
     /// Sends a body from the cache's memory.
-    Sending(Stream),
+    Sending(Box<Stream>),
 }
 
 /// A request of another loop with which this one is coalesced.

@@ -82,10 +82,10 @@ impl ReverseProxy {
 impl Handler for ReverseProxy {
     fn begin(&mut self, request: &Request<'_>, response: &mut Response<'_, '_>) -> Step {
         self.set_current(response.shared);
-        if response.is_misdirected(request) || self.services.service_of(request).is_none() {
-            return response.page(request, Status::MisdirectedRequest);
+        match self.services.service_of(request) {
+            Some(service) if !response.is_misdirected(request) => self.accept(service, request, response),
+            _ => response.page(request, Status::MisdirectedRequest),
         }
-        self.accept(request, response)
     }
 
     fn resume(
@@ -99,7 +99,10 @@ impl Handler for ReverseProxy {
         let mut exchange = self.requests.remove(exchange.0);
         response.note_outcome(exchange.outcome);
         match std::mem::take(&mut exchange.stage) {
-            Stage::Lookup => self.relay(request, exchange, response),
+            Stage::Lookup => {
+                let client_context = self.client_context(request, response);
+                self.relay(request, client_context, exchange, response)
+            }
             Stage::Following(following) => self.follow(request, following, exchange, response),
             Stage::Relaying(relay) => self.begin_relayed(request, relay, response),
             Stage::Sending(_) => unreachable!("what is being sent is not resumed"),

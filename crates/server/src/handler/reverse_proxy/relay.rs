@@ -48,14 +48,18 @@ impl ReverseProxy {
         response.body_follows(request, code, ExchangeId(id))
     }
 
-    /// Answers a permitted request: by the proxy itself, from the cache, or from an upstream.
+    /// Answers a permitted request to a service: by the proxy itself, from the cache, or from an upstream.
     pub(in crate::handler) fn accept(
         &mut self,
+        service: HostId,
         request: &Request<'_>,
         response: &mut Response<'_, '_>,
     ) -> Step {
         match local_response(request, self.upstream_client.proxy()) {
-            None => self.relay(request, Exchange::default(), response),
+            None => {
+                let client_context = self.client_context_of(service, request, response);
+                self.relay(request, client_context, Exchange::default(), response)
+            }
             Some(LocalResponse::Status(status)) => response.page(request, status),
             Some(LocalResponse::Options) => response.options(request, ALLOWED),
         }
@@ -65,10 +69,27 @@ impl ReverseProxy {
     pub(super) fn relay(
         &mut self,
         request: &Request<'_>,
+        client_context: ClientContext,
+        exchange: Exchange,
+        response: &mut Response<'_, '_>,
+    ) -> Step {
+        if self.upstream_client.proxy().cache.is_some() {
+            return self.relay_by_cache(request, client_context, exchange, response);
+        }
+        response.note_outcome(Outcome::Miss);
+        if response.has_earlier_output() {
+            return Step::Flush;
+        }
+        self.begin_flow(request, client_context, (None, None), None, response)
+    }
+
+    fn relay_by_cache(
+        &mut self,
+        request: &Request<'_>,
+        client_context: ClientContext,
         mut exchange: Exchange,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        let client_context = self.client_context(request, response);
         let cache = self.upstream_client.proxy().cache.as_ref();
         let is_forced_hit = cache.is_some_and(|cache| cache.is_forced_hit(request));
         if is_forced_hit && response.has_earlier_output() {
@@ -96,7 +117,7 @@ impl ReverseProxy {
             Verdict::Pass(why) => (None, why),
             Verdict::Fill(miss) => {
                 let why = miss.why;
-                (Some(miss), Some(why))
+                (Some(Box::new(miss)), Some(why))
             }
         };
         if response.has_earlier_output() {
@@ -132,7 +153,7 @@ impl ReverseProxy {
         &mut self,
         request: &Request<'_>,
         client_context: ClientContext,
-        (miss, claim): (Option<CacheMiss>, Option<Insertion>),
+        (miss, claim): (Option<Box<CacheMiss>>, Option<Insertion>),
         why: Option<Forwarded>,
         response: &mut Response<'_, '_>,
     ) -> Step {
@@ -150,11 +171,21 @@ impl ReverseProxy {
         self.wait(Exchange { stage, ..Exchange::default() }, response)
     }
 
-    /// How the request arrived. A forward proxy's targets have a scheme of their own.
+    /// How the request arrived, and its service.
     pub(super) fn client_context(&self, request: &Request<'_>, response: &Response<'_, '_>) -> ClientContext {
+        let service = self.services.service_of(request).unwrap_or(HostId(0));
+        self.client_context_of(service, request, response)
+    }
+
+    /// The same, for a service that is known. A forward proxy's targets have a scheme of their own.
+    fn client_context_of(
+        &self,
+        host: HostId,
+        request: &Request<'_>,
+        response: &Response<'_, '_>,
+    ) -> ClientContext {
         let is_forward = self.upstream_client.proxy().forward.is_some();
         let is_secure = if is_forward { request.scheme == Some(Scheme::Https) } else { response.is_secure() };
-        let host = self.services.service_of(request).unwrap_or(HostId(0));
         ClientContext { peer: response.peer(), ends: response.shared.ends, is_secure, host }
     }
 
@@ -204,7 +235,7 @@ impl ReverseProxy {
             served.count(counter);
             let flow = self.upstream_client.take_flow();
             let proxy = self.upstream_client.proxy();
-            let flow = build_flow(request, client_context, proxy, Some(miss), false, flow);
+            let flow = build_flow(request, client_context, proxy, Some(Box::new(miss)), false, flow);
             self.upstream_client.refresh(flow, served);
         }
     }

@@ -149,7 +149,8 @@ impl ReverseProxy {
         exchange: Exchange,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        self.relay(request, Exchange { has_followed: true, ..exchange }, response)
+        let client_context = self.client_context(request, response);
+        self.relay(request, client_context, Exchange { has_followed: true, ..exchange }, response)
     }
 
     fn answer_from_busy_object(

@@ -1,5 +1,6 @@
 //! Turns a client's request into the request to an upstream, or decides why it is not forwarded.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -57,7 +58,9 @@ pub fn local_response(request: &Request<'_>, proxy: &Proxy) -> Option<LocalRespo
     match request.method {
         Method::Connect => return Some(LocalResponse::Status(Status::NotImplemented)),
         // TRACE would reveal what this proxy adds, and a browser's cookies.
-        _ if method(request) == b"TRACE" => return Some(LocalResponse::Status(Status::NotImplemented)),
+        _ if request.line.starts_with(b"TRACE ") => {
+            return Some(LocalResponse::Status(Status::NotImplemented));
+        }
         // RFC 9110, 7.6.2: with Max-Forwards 0 the recipient answers itself.
         Method::Options if request.field("max-forwards") == Some(b"0") => {
             return Some(LocalResponse::Options);
@@ -81,7 +84,7 @@ pub fn build_flow(
     request: &Request<'_>,
     ask: ClientContext,
     proxy: &Proxy,
-    miss: Option<CacheMiss>,
+    miss: Option<Box<CacheMiss>>,
     buffers: bool,
     mut flow: Box<Flow>,
 ) -> Box<Flow> {
@@ -103,7 +106,7 @@ pub fn build_flow(
         let has_body = request.body != Body::Length(0);
         (RequestHead::Records(bytes), None, has_body.then(Upload::default))
     } else {
-        let (mut text, unconditional) = text_for(request, ask, proxy, miss.as_ref(), bytes);
+        let (mut text, unconditional) = text_for(request, ask, proxy, miss.as_deref(), bytes);
         let upload = if is_gathered {
             Some(Upload { is_gathered, is_asked_for: true, ..Upload::default() })
         } else {
@@ -118,7 +121,7 @@ pub fn build_flow(
     let is_idempotent = matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE");
     let is_repeatable = is_idempotent && upload.is_none();
     (flow.request, flow.asked, flow.is_repeatable, flow.upload) = (head, asked, is_repeatable, upload);
-    (flow.miss, flow.unconditional, flow.host) = (miss.map(Box::new), unconditional, ask.host);
+    (flow.miss, flow.unconditional, flow.host) = (miss, unconditional, ask.host);
     flow.client = Some(client);
     let origin = proxy.forward.as_ref().and_then(|rules| rules.origin(request, ask.peer).ok());
     flow.origin = origin.map(Arc::new);
@@ -142,8 +145,13 @@ fn append_records(
     records: &mut Vec<u8>,
 ) -> bool {
     let scheme = if client.is_secure { "https" } else { "http" };
-    let host = request.host.map(|host| normalised_host(scheme, host));
-    let request = Request { host: host.as_deref(), ..request.clone() };
+    let host = match request.host.map(|host| normalised_host(scheme, host)) {
+        Some(Cow::Owned(host)) => Some(host),
+        // As most are written.
+        None | Some(Cow::Borrowed(_)) => None,
+    };
+    let renamed = host.as_deref().map(|host| Request { host: Some(host), ..request.clone() });
+    let request = renamed.as_ref().unwrap_or(request);
     let passing = match request.has_connection {
         true => Passing::of(Section(request.fields)),
         false => Passing::default(),
@@ -151,7 +159,7 @@ fn append_records(
     // An application is no further hop: variables tell it about client and server.
     let is_withheld = |name: &[u8]| !passing.passes(name) || is_originator(name);
     records.reserve(RECORDS_BYTES + 2 * request.head_len);
-    fastcgi::head(application, &request, client, is_withheld, records)
+    fastcgi::head(application, request, client, is_withheld, records)
 }
 
 /// The request head without its framing fields, in this memory, and, for a revalidation, the same without its conditions.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sojourn_content::HostId;
 use sojourn_http::request::{Method, Request};
 use sojourn_http::{SitePath, Status, head};
 
@@ -108,7 +109,10 @@ impl Handler for RoutesHandler {
             return response.page(request, Status::MisdirectedRequest);
         }
         match (&route.action, &mut self.relay) {
-            (Action::Relay(_), Some(relay)) => relay.begin(request, response),
+            (Action::Relay(service), Some(relay)) => {
+                relay.set_current(response.shared);
+                relay.accept(HostId(*service), request, response)
+            }
             _ => answer(route, path, request, response),
         }
     }
