@@ -28,6 +28,9 @@ pub struct Output {
     pub closes: bool,
     /// Shut down the sending side afterwards.
     pub is_last: bool,
+    /// What the socket does not accept is given back as soon as something can be received: the other side may accept no more
+    /// before it is read.
+    pub yields: bool,
 }
 
 /// A body, or the piece of one that is sent at once.
@@ -124,6 +127,11 @@ impl Piece {
 impl Output {
     pub fn total_bytes(&self) -> usize {
         self.bytes.len() + self.body.as_ref().map_or(0, Piece::length)
+    }
+
+    /// Returns true unless it was given back before all of it was sent.
+    pub fn is_sent(&self) -> bool {
+        self.sent == self.total_bytes()
     }
 
     /// Returns the memory of what has been sent to the pool.

@@ -43,6 +43,7 @@ pub enum Event {
     /// The result of [`Want::Delegate`] in this lane; `None` if the queue was full. It may come at any time; a
     /// connection that wants to continue receiving or sending returns [`Want::Wait`].
     Delivered(Lane, Option<Done>),
+    /// All of it, unless it [yields](Output::yields).
     Sent(Output),
     /// Another connection or thread has something for this one. It may come at any time, even without reason; a
     /// connection that wants to continue receiving or sending returns [`Want::Wait`].

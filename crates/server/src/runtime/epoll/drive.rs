@@ -23,10 +23,13 @@ impl<D: Disk> Loop<'_, D> {
         client.progress.is_readable |= flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR);
         let was_blocked = !client.progress.is_writable;
         client.progress.is_writable |= flags.intersects(F::OUT | F::HUP | F::ERR);
-        match client.progress.parked {
+        match &client.progress.parked {
             Some(Want::Receive(_)) if client.progress.is_readable => self.drive_parked(token),
             // If it was not blocked, it is in the list of runnable clients already.
             Some(Want::Send(_)) if was_blocked && client.progress.is_writable => self.drive_parked(token),
+            Some(Want::Send(output)) if was_blocked && output.yields && client.progress.is_readable => {
+                self.drive_parked(token);
+            }
             _ => {}
         }
     }
@@ -126,6 +129,9 @@ impl<D: Disk> Loop<'_, D> {
             Transfer::Complete(_) => Ok(Event::Sent(output)),
             Transfer::Blocked => {
                 client.progress.is_writable = false;
+                if output.yields && client.progress.is_readable {
+                    return Ok(Event::Sent(output));
+                }
                 Err(Want::Send(output))
             }
             Transfer::Ended | Transfer::Failed => Ok(Event::Failed),

@@ -59,6 +59,7 @@ impl Ring<'_> {
                 self.state.pool.put_buffer(buffer);
                 Some(Event::Expired)
             }
+            (Operation::AwaitingRoom(output), Some(Interruption::Cancelled)) => Some(Event::Sent(output)),
             // In all that time part of it may have been sent, but not everything.
             (Operation::Sending(..) | Operation::AwaitingRoom(_), Some(_)) => Some(Event::Expired),
             (Operation::Receiving(buffer), _) => match self.received(token, buffer, completion) {
@@ -69,7 +70,7 @@ impl Ring<'_> {
                 }
             },
             (Operation::Sending(output, _), None) => self.sent(token, output, result),
-            (Operation::AwaitingRoom(output), None) => self.send(token, output),
+            (Operation::AwaitingRoom(output), None) => self.polled(token, output, result),
             (Operation::Reading(reading), _) => self.advance(token, reading, result),
             (
                 Operation::Nothing | Operation::Closed | Operation::Runnable(_) | Operation::AwaitingHelper,

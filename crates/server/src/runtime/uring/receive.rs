@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::Ring;
 use super::buffers::{BYTES_EACH, GROUP};
-use super::client::{Beside, Operation};
+use super::client::{Beside, Interruption, Operation};
 use super::queue::{Completion, Purpose};
 use crate::connection::{Buffer, Event, Reason};
 use crate::memory;
@@ -121,7 +121,12 @@ impl Ring<'_> {
         self.take_back(&buffer);
         match self.received(token, buffer, completion) {
             Ok(event) => {
-                self.state.clients.at(token).progress.beside = Some(Beside::Received(event));
+                let progress = &mut self.state.clients.at(token).progress;
+                progress.beside = Some(Beside::Received(event));
+                let yields = matches!(&progress.operation, Operation::AwaitingRoom(output) if output.yields);
+                if yields && progress.interruption.is_none() {
+                    self.interrupt(token, Interruption::Cancelled);
+                }
             }
             // It is submitted when the client wants to receive.
             Err(buffer) => self.state.pool.put_buffer(buffer),
@@ -204,6 +209,19 @@ impl Ring<'_> {
     }
 
     pub(super) fn look(&mut self, token: u64, buffer: Buffer) -> Event {
+        match self.state.clients.at(token).progress.beside.take() {
+            Some(Beside::Received(event)) => {
+                self.state.pool.put_buffer(buffer);
+                return event;
+            }
+            // What it receives comes before what a call would.
+            beside @ Some(Beside::Receiving(_)) => {
+                self.state.clients.at(token).progress.beside = beside;
+                self.state.pool.put_buffer(buffer);
+                return Event::NothingReceived;
+            }
+            None => {}
+        }
         let mut buffer = self.state.pool.fill(buffer);
         match self.receive_now(token, &mut buffer) {
             Transfer::Complete(_) => return Event::Received(buffer),

@@ -1,4 +1,5 @@
-//! Sends: from memory through the ring, from files with `sendfile` as soon as the socket accepts data.
+//! Sends: from memory through the ring, from files with `sendfile` as soon as the socket accepts data. What yields to input
+//! is sent by calls, too, and between them the socket is polled for both.
 //!
 //! A short last response and the close of its connection are one pair of linked operations, so closing costs no loop
 //! iteration or completion. The ring has no `sendfile`, and its alternatives (a read and a send, or two splices through
@@ -24,11 +25,11 @@ impl Ring<'_> {
     /// Sends, or submits a send; returns the event if it is already done.
     pub(super) fn send(&mut self, token: u64, output: Output) -> Option<Event> {
         let is_from_memory = output.body.as_ref().is_none_or(|body| body.in_file(0).is_none());
-        if is_from_memory && output.sent < output.total_bytes() {
+        if is_from_memory && !output.yields && !output.is_sent() {
             self.send_from_memory(token, output);
             return None;
         }
-        self.send_from_file(token, output)
+        self.send_at_once(token, output)
     }
 
     fn send_from_memory(&mut self, token: u64, mut output: Output) {
@@ -53,7 +54,7 @@ impl Ring<'_> {
         }
     }
 
-    fn send_from_file(&mut self, token: u64, mut output: Output) -> Option<Event> {
+    fn send_at_once(&mut self, token: u64, mut output: Output) -> Option<Event> {
         let client = self.state.clients.at(token);
         let before = output.sent;
         let outcome = transfer::transmit(&client.socket, &mut output);
@@ -62,14 +63,20 @@ impl Ring<'_> {
             Transfer::Complete(_) => Some(Event::Sent(output)),
             Transfer::Ended | Transfer::Failed => Some(Event::Failed),
             Transfer::Blocked => {
-                let poll =
-                    opcode::PollAdd::new(types::Fd(client.socket.as_raw_fd()), libc::POLLOUT as u32).build();
+                let events = libc::POLLOUT | if output.yields { libc::POLLIN } else { 0 };
+                let poll = opcode::PollAdd::new(types::Fd(client.socket.as_raw_fd()), events as u32).build();
                 client.progress.operation = Operation::AwaitingRoom(output);
                 // SAFETY: it points to no memory.
                 unsafe { self.queue.push(poll, Purpose::Room, token) };
                 None
             }
         }
+    }
+
+    /// The socket accepts more, or has something to receive.
+    pub(super) fn polled(&mut self, token: u64, output: Output, result: Result<u32, Errno>) -> Option<Event> {
+        let is_readable = result.is_ok_and(|events| events & libc::POLLIN as u32 != 0);
+        if output.yields && is_readable { Some(Event::Sent(output)) } else { self.send(token, output) }
     }
 
     /// The ring has sent something, or failed.
