@@ -22,6 +22,7 @@ pub mod partial;
 mod policy;
 mod request;
 mod storable;
+pub mod upgrade;
 pub mod validation;
 pub mod vary;
 

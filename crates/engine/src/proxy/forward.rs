@@ -35,23 +35,12 @@ pub struct ForwardOptions {
     /// Timeout for DNS lookups
     #[arg(long, default_value = "5s", value_name = "TIME", value_parser = duration)]
     pub lookup_timeout: Duration,
-    /// Idle timeout of a tunnel
-    #[arg(long, default_value = "5m", value_name = "TIME", value_parser = duration)]
-    pub tunnel_idle_timeout: Duration,
-    /// Tunnels per client and loop; more are answered 503
-    #[arg(long, default_value_t = 256, value_name = "N")]
-    pub tunnels_per_client: usize,
 }
 
 impl ForwardOptions {
     /// Adds the limits of a forward proxy.
     pub fn limits(&self, limits: UpstreamLimits) -> UpstreamLimits {
-        UpstreamLimits {
-            lookup: self.lookup_timeout,
-            tunnel: self.tunnel_idle_timeout,
-            tunnels_per_client: self.tunnels_per_client,
-            ..limits
-        }
+        UpstreamLimits { lookup: self.lookup_timeout, ..limits }
     }
 
     /// The rules, for a forward proxy; `tls` is the configuration for origins.

@@ -122,10 +122,8 @@ impl Options {
         let workers = self.workers.map(|workers| workers as usize).or(defaults.workers).unwrap_or(1);
         let usable = usable_descriptors(descriptors());
         let usable = usable - self.cache.files_max(usable);
-        // A request may need a connection on each side, and a tunnel two descriptors for each of them.
-        let descriptors = if self.forward.forward { 4 } else { 2 };
-        let connections_max =
-            self.limits.connections_max.unwrap_or(usable / descriptors).clamp(1, usable - 1);
+        // A request or a tunnel may need a connection on each side.
+        let connections_max = self.limits.connections_max.unwrap_or(usable / 2).clamp(1, usable - 1);
         let mut site = Site::new(Arc::new(NoDocuments));
         site.helpers = 1;
         site.workers = workers;

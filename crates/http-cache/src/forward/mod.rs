@@ -243,7 +243,11 @@ impl<'b> Passing<'b> {
     }
 }
 
-fn append_passing(text: &mut Vec<u8>, received: Section<'_>, mut is_kept: impl FnMut(&[u8]) -> bool) {
+pub(super) fn append_passing(
+    text: &mut Vec<u8>,
+    received: Section<'_>,
+    mut is_kept: impl FnMut(&[u8]) -> bool,
+) {
     let start = text.len();
     // Most messages have no options of the connection: one pass is enough for them.
     if !append_lines(text, received, &Passing::default(), &mut is_kept) {
@@ -281,7 +285,7 @@ fn append_lines(
     has_all
 }
 
-fn append_via(text: &mut Vec<u8>, via: Via<'_>) {
+pub(super) fn append_via(text: &mut Vec<u8>, via: Via<'_>) {
     let version: &[u8] = match via.received {
         Version::Http10 => b"1.0 ",
         Version::Http11 => b"1.1 ",

@@ -173,6 +173,15 @@ impl Connection {
         }
     }
 
+    /// Returns true if it gets nothing that is received as soon as it wants to send.
+    pub fn stops_receiving(&self) -> bool {
+        match self {
+            Connection::Launched(_) => true,
+            Connection::Plain(Application::Http1(http)) => http.is_upgraded(),
+            _ => false,
+        }
+    }
+
     /// Returns true if a handler made it.
     pub fn is_launched(&self) -> bool {
         matches!(self, Connection::Launched(_) | Connection::LaunchedTls(_))

@@ -37,8 +37,6 @@ pub enum Address {
 #[derive(Debug)]
 pub enum Destination {
     Address(Address),
-    /// Shares the socket of the connection with this token, so that one receives while the other sends.
-    Beside(u64),
     Socket(OwnedFd),
 }
 

@@ -173,10 +173,20 @@ impl<'a, 'c> Response<'a, 'c> {
 
     /// A response after which `machine` owns the connection, which no longer speaks HTTP. It has no body and no fields
     /// about one (RFC 9110, 9.3.6).
-    pub fn switch(&mut self, request: &Request<'_>, code: u16, reason: &str, machine: MachineId) -> Step {
+    pub fn switch(
+        &mut self,
+        request: &Request<'_>,
+        code: u16,
+        reason: &[u8],
+        fields: &[u8],
+        machine: MachineId,
+    ) -> Step {
         self.connection.prepare(self.shared);
-        write!(self.connection.output, "HTTP/1.1 {code} {reason}\r\n\r\n")
-            .expect("writing to memory cannot fail");
+        let output = &mut self.connection.output;
+        write!(output, "HTTP/1.1 {code} ").expect("writing to memory cannot fail");
+        for part in [reason, b"\r\n", fields, b"\r\n"] {
+            output.extend_from_slice(part);
+        }
         self.connection.count_response(code, self.shared);
         self.open(request, code);
         self.connection.end_request();

@@ -19,7 +19,8 @@ pub enum Want {
     Look(Buffer),
     /// A job that may block on disk while the connection continues: give it to a thread or process that may wait.
     Delegate(Lane, Job),
-    /// Stop waiting for the client: [`Event::NothingReceived`] follows, or data that has just arrived.
+    /// Stop waiting for the client: [`Event::NothingReceived`] follows, or data that has just arrived. A send is given back
+    /// by [`Event::Sent`].
     CancelReceive,
     /// Nothing beyond operations in progress; another connection or thread will [wake](Event::Woken) this one.
     Wait,
@@ -43,7 +44,7 @@ pub enum Event {
     /// The result of [`Want::Delegate`] in this lane; `None` if the queue was full. It may come at any time; a
     /// connection that wants to continue receiving or sending returns [`Want::Wait`].
     Delivered(Lane, Option<Done>),
-    /// All of it, unless it [yields](Output::yields).
+    /// All of it, unless it [yields](Output::yields) or was [cancelled](Want::CancelReceive).
     Sent(Output),
     /// Another connection or thread has something for this one. It may come at any time, even without reason; a
     /// connection that wants to continue receiving or sending returns [`Want::Wait`].

@@ -128,7 +128,7 @@ impl<'a, P> LoopState<'a, P> {
         let client = clients.at(token);
         context.shared.ends = client.ends;
         // With TLS, it is the layer of TLS that receives.
-        context.shared.stops_receiving = matches!(client.connection, Connection::Launched(_));
+        context.shared.stops_receiving = client.connection.stops_receiving();
         // Connections to upstreams are kept nevertheless.
         context.shared.is_draining |= client.is_contended || are_many && client.permit.is_taken();
         client.connection.handle(event, &mut context)
@@ -313,7 +313,7 @@ pub trait EventLoop<'a> {
         let state = self.state();
         let token = state.clients.vacant();
         let connects = matches!(to, Destination::Address(_));
-        match socket_for(to, |other| state.clients.find(other).map(|client| &client.socket)) {
+        match socket_for(to) {
             Ok(socket) => {
                 if connects {
                     state.served.count(Counter::UpstreamConnections);
@@ -330,11 +330,10 @@ pub trait EventLoop<'a> {
     }
 }
 
-/// The socket of a new connection; `of` finds that of another one.
-fn socket_for<'a>(to: Destination, of: impl FnOnce(u64) -> Option<&'a OwnedFd>) -> Result<OwnedFd, Errno> {
+/// The socket of a new connection.
+fn socket_for(to: Destination) -> Result<OwnedFd, Errno> {
     match to {
         Destination::Address(address) => begin(&address),
-        Destination::Beside(token) => rustix::io::fcntl_dupfd_cloexec(of(token).ok_or(Errno::BADF)?, 0),
         Destination::Socket(socket) => Ok(socket),
     }
 }

@@ -80,6 +80,12 @@ pub struct UpstreamOptions {
     /// The most bytes of request bodies that a loop buffers at a time; a request whose body does not fit is answered 503
     #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = size)]
     pub upstream_gathered_total: usize,
+    /// Idle timeout of a tunnel: a WebSocket or another connection after an upgrade, or a CONNECT
+    #[arg(long, default_value = "5m", value_name = "TIME", value_parser = duration)]
+    pub tunnel_idle_timeout: Duration,
+    /// Tunnels per client and loop; more are answered 503
+    #[arg(long, default_value_t = 256, value_name = "N")]
+    pub tunnels_per_client: usize,
     /// Check every upstream's health at this path, and use only those that respond 2xx or 3xx [default: no health
     /// checks]
     #[arg(long, value_name = "PATH", value_parser = health_path)]
@@ -116,6 +122,8 @@ impl UpstreamOptions {
             buffers_requests: self.upstream_request_buffering,
             gathered_bytes_max: self.upstream_gathered_max,
             gathered_total_max: self.upstream_gathered_total,
+            tunnel: self.tunnel_idle_timeout,
+            tunnels_per_client: self.tunnels_per_client,
             ..UpstreamLimits::default()
         }
     }

@@ -13,6 +13,7 @@ mod log;
 mod processes;
 mod request_buffering;
 mod storage;
+mod upgrades;
 mod upstream_tls;
 
 use std::net::SocketAddr;

@@ -106,6 +106,11 @@ impl Http1 {
         self.responses.peer
     }
 
+    /// Returns true if a machine has taken the connection over.
+    pub fn is_upgraded(&self) -> bool {
+        matches!(self.state, State::Upgraded { .. })
+    }
+
     pub fn start(&self) -> Want {
         Want::Receive(Buffer::default())
     }

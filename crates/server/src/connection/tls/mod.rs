@@ -40,6 +40,10 @@ pub struct TlsConnection {
     has_plaintext: bool,
     /// The inner connection's output being sent.
     sending: Option<Output>,
+    /// How much of it is encrypted in what is being sent, or was given back.
+    encrypted_bytes: usize,
+    /// What the socket has not accepted yet, after the inner connection got its output back.
+    unsent: Option<Output>,
     /// The next part of a file in the output, once it has been read.
     chunk: Option<Arc<[u8]>>,
     operation: Operation,
@@ -101,6 +105,8 @@ impl TlsConnection {
             receiving: Buffer::default(),
             has_plaintext: false,
             sending: None,
+            encrypted_bytes: 0,
+            unsent: None,
             chunk: None,
             operation: Operation::Nothing,
             closing: None,
@@ -171,6 +177,8 @@ impl TlsConnection {
             (_, State::Clear(http)) => http.waits_for(),
             (_, State::Handshake(Some(_))) => Wait::UpstreamConnect,
             (_, State::Open(Inner::Launched(machine))) => machine.waits_for(),
+            // Both directions of a tunnel have the same timeout.
+            (Operation::Sending, State::Open(inner)) if inner.waits_for() == Wait::Tunnel => Wait::Tunnel,
             (Operation::Sending, _) => Wait::Client,
             (Operation::Loading, _) => Wait::Disk,
             (Operation::Discarding(_), _) => Wait::End,
@@ -211,27 +219,30 @@ impl TlsConnection {
             State::Clear(http) => http.finish(context),
         }
         context.pool.put_buffer(std::mem::take(&mut self.receiving));
-        if let Some(output) = self.sending.take() {
+        for output in [self.sending.take(), self.unsent.take()].into_iter().flatten() {
             context.pool.put(output.bytes);
         }
     }
 
-    /// Continues after all output has been sent.
+    /// Continues after all output has been sent, or was given back.
     fn sent(&mut self, output: Output, context: &mut Context<'_>) -> Want {
-        context.pool.put(output.bytes);
         self.operation = Operation::Nothing;
+        if self.closing.is_none() && self.sending.is_some() && !output.is_sent() {
+            self.unsent = Some(output);
+            let sending = self.sending.take().expect("only what the inner connection sends is given back");
+            return self.forward(Event::Sent(sending), context);
+        }
+        context.pool.put(output.bytes);
         match (self.closing, &mut self.state, self.sending.take()) {
             (Some(_), ..) if output.is_last => {
                 self.operation = Operation::Discarding(0);
                 Want::Receive(Buffer::default())
             }
             (Some(reason), ..) => Want::Close(reason),
-            (None, State::Open(_), Some(sent)) if sent.sent == sent.total_bytes() => {
-                self.forward(Event::Sent(sent), context)
-            }
-            (None, _, Some(sending)) => {
+            (None, _, Some(mut sending)) => {
+                sending.sent += std::mem::take(&mut self.encrypted_bytes);
                 self.sending = Some(sending);
-                self.send_part(context)
+                self.send_on(context)
             }
             (None, _, None) => {
                 // The inner connection could not be told meanwhile that the server is stopping.
@@ -295,15 +306,12 @@ impl TlsConnection {
                 Want::CancelReceive => {
                     self.is_polling = true;
                     // While this layer sends something of its own, there is nothing to cancel.
-                    return if self.operation == Operation::Sending {
-                        Want::Wait
-                    } else {
-                        Want::CancelReceive
-                    };
+                    let is_own = self.operation == Operation::Sending && self.sending.is_none();
+                    return if is_own { Want::Wait } else { Want::CancelReceive };
                 }
                 Want::Send(output) => {
                     self.sending = Some(output);
-                    return self.send_part(context);
+                    return self.begin_sending(context);
                 }
                 Want::Close(reason) => return self.close(reason, context),
                 // All other wants need no client, and therefore no TLS.

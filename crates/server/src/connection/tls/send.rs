@@ -4,7 +4,7 @@ use std::io::{IoSlice, Write};
 
 use sojourn_content::{CHUNK_BYTES, FileRange};
 
-use super::super::{Context, Output, Piece, Reason, Want};
+use super::super::{Context, Event, Output, Piece, Reason, Want};
 use super::{Operation, State, TlsConnection};
 
 /// How much plaintext is encrypted at a time: four full records. A connection holds at most this much, once in clear
@@ -15,6 +15,30 @@ const PLAINTEXT_BYTES_MAX: usize = CHUNK_BYTES as usize;
 const PIECES_MAX: usize = 64;
 
 impl TlsConnection {
+    /// Sends the inner connection's output, or the rest of one that was given back.
+    pub(super) fn begin_sending(&mut self, context: &mut Context<'_>) -> Want {
+        let output = self.sending.as_mut().expect("the inner is sending");
+        if self.encrypted_bytes == 0 {
+            return self.send_part(context);
+        }
+        if self.unsent.is_some() {
+            let part = Output { yields: output.yields, ..Output::default() };
+            return self.send_encrypted(part, context);
+        }
+        // It has left together with something of TLS's own.
+        output.sent += std::mem::take(&mut self.encrypted_bytes);
+        self.send_on(context)
+    }
+
+    /// Continues with the inner connection's output, or tells that all of it was sent.
+    pub(super) fn send_on(&mut self, context: &mut Context<'_>) -> Want {
+        let is_open = matches!(self.state, State::Open(_));
+        match self.sending.take_if(|output| is_open && output.is_sent()) {
+            Some(sent) => self.forward(Event::Sent(sent), context),
+            None => self.send_part(context),
+        }
+    }
+
     /// Sends the next part of the inner connection's output, or reads it first.
     pub(super) fn send_part(&mut self, context: &mut Context<'_>) -> Want {
         let output = self.sending.as_mut().expect("the inner is sending");
@@ -45,14 +69,15 @@ impl TlsConnection {
         let written = self.session.writer().write_vectored(&pieces[..count]);
         debug_assert_eq!(written.as_ref().ok(), Some(&length), "there is no limit");
         let Ok(written) = written else { return Want::Close(Reason::Failed) };
-        output.sent += written;
-        let is_complete = output.sent == output.total_bytes();
+        self.encrypted_bytes = written;
+        let is_complete = output.sent + written == output.total_bytes();
         let part = Output {
             corks: std::mem::take(&mut output.corks),
             uncorks: is_complete && output.uncorks,
             kernel_unsent_bytes_max: std::mem::take(&mut output.kernel_unsent_bytes_max),
             closes: is_complete && output.closes,
             is_last: is_complete && output.is_last,
+            yields: output.yields,
             ..Output::default()
         };
         self.send_encrypted(part, context)
@@ -87,6 +112,13 @@ impl TlsConnection {
             self.session.send_close_notify();
         }
         output.bytes = context.pool.take();
+        if let Some(unsent) = self.unsent.take() {
+            output.bytes.extend_from_slice(&unsent.bytes[unsent.sent..]);
+            (output.uncorks, output.closes) =
+                (output.uncorks || unsent.uncorks, output.closes || unsent.closes);
+            output.is_last |= unsent.is_last;
+            context.pool.put(unsent.bytes);
+        }
         while self.session.wants_write() {
             self.session.write_tls(&mut output.bytes).expect("memory takes everything");
         }

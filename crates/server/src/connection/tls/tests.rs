@@ -148,7 +148,7 @@ impl Pair {
             self.client.process_new_packets().unwrap();
         }
         let _ = self.client.reader().read_to_end(&mut self.received);
-        self.handle(Event::Sent(output))
+        self.handle(Event::Sent(Output { sent: output.bytes.len(), ..output }))
     }
 
     /// Performs sends, and finds nothing when it polls for input.

@@ -54,6 +54,6 @@ impl ForwardProxy {
         response.note_outcome(Outcome::Tunnel);
         response.note_source(Source::Host);
         let client = self.upstream_client().add(Box::new(TunnelClient::new(tunnel)));
-        response.switch(request, 200, "Connection established", client)
+        response.switch(request, 200, b"Connection established", b"", client)
     }
 }

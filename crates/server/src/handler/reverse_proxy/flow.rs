@@ -17,7 +17,7 @@ use sojourn_content::HostId;
 use sojourn_http::upstream::{Body, Head, RequestKind};
 use sojourn_http::{Status, head};
 
-use super::{CacheMiss, Changes, Combination, Revalidation};
+use super::{CacheMiss, Changes, Combination, Revalidation, TunnelId};
 use crate::connection::{Buffer, Piece, Pool, SharedBuffer, Sharing};
 use crate::handler::destination::{Origin, Refusal};
 
@@ -75,6 +75,10 @@ pub struct Flow {
     pub is_repeatable: bool,
     /// The request's body, if it has one.
     pub upload: Option<Upload>,
+    /// The protocols that it asks to switch to.
+    pub upgrade: Option<Box<[u8]>>,
+    /// The tunnel that a 101 has opened, until its client joins it.
+    pub tunnel: Option<TunnelId>,
     /// Heads of interim responses (1xx) that the first reader has not taken yet.
     pub interim: Vec<u8>,
     pub answer: Option<Arc<Answer>>,
@@ -196,6 +200,8 @@ impl Default for Flow {
             client: None,
             is_repeatable: false,
             upload: None,
+            upgrade: None,
+            tunnel: None,
             interim: Vec::new(),
             answer: None,
             revalidation: None,

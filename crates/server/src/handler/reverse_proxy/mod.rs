@@ -31,6 +31,7 @@ mod partial;
 mod purged_tags;
 mod relay;
 mod response_head;
+mod switch;
 mod upstream;
 mod upstream_client;
 mod upstream_request;
@@ -63,7 +64,7 @@ pub use handler::ReverseProxy;
 pub use health_checks::{HealthCheck, watch};
 pub use upstream::{Protocol, Upstream, UpstreamState};
 pub use upstream_client::{TunnelClient, TunnelId, TunnelStage, UpstreamClient};
-pub use upstream_request::{ClientContext, LocalResponse, build_flow, host, local_response};
+pub use upstream_request::{ClientContext, LocalResponse, build_flow, host, local_response, upgrade};
 pub use upstream_response::{Fallback, Received, ResponseAction, metadata};
 pub use upstream_url::{Scheme, UpstreamUrl, UpstreamUrlError};
 
@@ -91,6 +92,12 @@ impl Proxy {
     /// first.
     pub fn has_applications(&self, host: HostId) -> bool {
         self.upstreams[self.upstreams_of(host)].iter().any(Upstream::speaks_cgi)
+    }
+
+    /// Returns true if all upstreams of `host` are HTTP servers.
+    pub fn speaks_http(&self, host: HostId) -> bool {
+        let upstreams = &self.upstreams[self.upstreams_of(host)];
+        upstreams.iter().all(|upstream| matches!(upstream.protocol, Protocol::Http))
     }
 
     /// The FastCGI application of `host`, if all its upstreams are processes of one.

@@ -9,7 +9,7 @@ use sojourn_http_cache::{CacheStatus, Forwarded};
 use super::exchange::{Exchange, Following, Relay, Stage};
 use super::{
     CacheMiss, ClientContext, Coalescing, LocalResponse, ReverseProxy, Verdict, build_flow, host,
-    local_response,
+    local_response, upgrade,
 };
 use crate::access_log::Outcome;
 use crate::connection::{ExchangeId, Response, Step};
@@ -73,6 +73,9 @@ impl ReverseProxy {
         exchange: Exchange,
         response: &mut Response<'_, '_>,
     ) -> Step {
+        if upgrade(request, client_context.host, self.upstream_client.proxy()).is_some() {
+            return self.begin_upgrade(request, client_context, response);
+        }
         if self.upstream_client.proxy().cache.is_some() {
             return self.relay_by_cache(request, client_context, exchange, response);
         }

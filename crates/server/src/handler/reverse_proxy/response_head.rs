@@ -51,6 +51,10 @@ impl ReverseProxy {
                 _ => unreachable!("only its readers abandon a flow"),
             };
         };
+        if let Some(tunnel) = self.upstream_client.flow(relay.flow).tunnel.take() {
+            self.upstream_client.leave(relay.flow, relay.reader);
+            return self.switch(request, tunnel, &answer, response);
+        }
         if was_validation && relay.why != Some(Forwarded::Request) && relay.reader.is_first() {
             response.note_outcome(Outcome::RefreshModified);
         }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use sojourn_cgi::{Application, Client, Ends, fastcgi};
 use sojourn_content::HostId;
-use sojourn_http::request::{Body, Method, Request};
+use sojourn_http::request::{Body, Method, Request, Version};
 use sojourn_http::upstream::RequestKind;
 use sojourn_http::{Status, head};
 
 use sojourn_http_cache::fields::Section;
 use sojourn_http_cache::forward::{self, Hop, Originator, Passing, Purpose, Via, is_originator};
 use sojourn_http_cache::key::{normalised_host, rooted};
+use sojourn_http_cache::upgrade::{append_upgrade, offered};
 
 use super::{Cache, CacheMiss, Changes, FetchRange, Flow, Proxy, RequestHead, Upload};
 
@@ -78,6 +79,18 @@ pub fn local_response(request: &Request<'_>, proxy: &Proxy) -> Option<LocalRespo
     is_loop.then_some(LocalResponse::Status(Status::LoopDetected))
 }
 
+/// The protocols to which `request` asks to switch, if that is passed on: without a body, by HTTP/1.1, to servers that speak
+/// HTTP themselves.
+pub fn upgrade(request: &Request<'_>, host: HostId, proxy: &Proxy) -> Option<Vec<u8>> {
+    let may_switch = request.has_connection
+        && request.method == Method::Get
+        && request.version == Version::Http11
+        && request.body == Body::Length(0)
+        && proxy.forward.is_none()
+        && proxy.speaks_http(host);
+    if may_switch { offered(Section(request.fields)) } else { None }
+}
+
 /// Makes a new `flow` that of `request`. With `miss`, its response may be stored or revalidates a stored one. A body is
 /// forwarded as it arrives unless the proxy `buffers` it.
 pub fn build_flow(
@@ -89,6 +102,7 @@ pub fn build_flow(
     mut flow: Box<Flow>,
 ) -> Box<Flow> {
     let method = method(request);
+    let upgrade = if miss.is_none() { upgrade(request, ask.host, proxy) } else { None };
     let client =
         Client { address: ask.peer, ends: ask.ends, is_secure: ask.is_secure, version: request.version };
     // CGI applications read as many bytes as CONTENT_LENGTH says.
@@ -107,6 +121,9 @@ pub fn build_flow(
         (RequestHead::Records(bytes), None, has_body.then(Upload::default))
     } else {
         let (mut text, unconditional) = text_for(request, ask, proxy, miss.as_deref(), bytes);
+        if let Some(protocols) = &upgrade {
+            append_upgrade(&mut text, protocols);
+        }
         let upload = if is_gathered {
             Some(Upload { is_gathered, is_asked_for: true, ..Upload::default() })
         } else {
@@ -122,6 +139,7 @@ pub fn build_flow(
     let is_repeatable = is_idempotent && upload.is_none();
     (flow.request, flow.asked, flow.is_repeatable, flow.upload) = (head, asked, is_repeatable, upload);
     (flow.miss, flow.unconditional, flow.host) = (miss, unconditional, ask.host);
+    flow.upgrade = upgrade.map(Vec::into_boxed_slice);
     flow.client = Some(client);
     let origin = proxy.forward.as_ref().and_then(|rules| rules.origin(request, ask.peer).ok());
     flow.origin = origin.map(Arc::new);

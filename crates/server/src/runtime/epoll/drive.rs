@@ -82,10 +82,10 @@ impl<D: Disk> Loop<'_, D> {
                 Want::Open(opening) => self.submit(token, Job::Open(opening)),
                 Want::Load(range) => self.submit(token, Job::Load(range)),
                 Want::Delegate(lane, job) => Ok(self.disk.delegate(token, lane, job)),
-                Want::CancelReceive => {
-                    self.state.clients.at(token).progress.parked = None;
-                    Ok(Event::NothingReceived)
-                }
+                Want::CancelReceive => Ok(match self.state.clients.at(token).progress.parked.take() {
+                    Some(Want::Send(output)) => Event::Sent(output),
+                    _ => Event::NothingReceived,
+                }),
                 Want::Wait => Err(self.state.clients.at(token).progress.parked.take()),
                 Want::Close(reason) => return self.close(token, reason),
             };

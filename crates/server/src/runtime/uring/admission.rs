@@ -221,7 +221,7 @@ impl Ring<'_> {
             if matches!(client.progress.operation, Operation::Receiving(_)) && client.connection.has_streams()
             {
                 // Its next want decides.
-                self.cancel_receive(token);
+                self.cancel_operation(token);
             }
         }
         self.end_drain();

@@ -42,8 +42,9 @@ impl Ring<'_> {
         }
         let is_cut_short = result == Err(Errno::CANCELED);
         let event = match (doing, interruption) {
-            (Operation::Sending(output, _), _) if purpose == Purpose::CloseAfterSend => {
+            (Operation::Sending(mut output, _), _) if purpose == Purpose::CloseAfterSend => {
                 self.state.served.add(Counter::SentBytes, (output.total_bytes() - output.sent) as u64);
+                output.sent = output.total_bytes();
                 self.state.clients.at(token).progress.operation = Operation::Closed;
                 Some(Event::Sent(output))
             }
@@ -60,6 +61,9 @@ impl Ring<'_> {
                 Some(Event::Expired)
             }
             (Operation::AwaitingRoom(output), Some(Interruption::Cancelled)) => Some(Event::Sent(output)),
+            (Operation::Sending(output, _), Some(Interruption::Cancelled)) => {
+                Some(self.stop_sending(token, output, result))
+            }
             // In all that time part of it may have been sent, but not everything.
             (Operation::Sending(..) | Operation::AwaitingRoom(_), Some(_)) => Some(Event::Expired),
             (Operation::Receiving(buffer), _) => match self.received(token, buffer, completion) {
@@ -89,8 +93,10 @@ impl Ring<'_> {
     pub(super) fn run(&mut self) {
         for token in std::mem::take(&mut self.state.runnable) {
             let Some(client) = self.state.clients.find(token) else { continue };
-            if let Operation::Runnable(output) =
-                std::mem::replace(&mut client.progress.operation, Operation::Nothing)
+            // Otherwise it was given back meanwhile.
+            if matches!(client.progress.operation, Operation::Runnable(_))
+                && let Operation::Runnable(output) =
+                    std::mem::replace(&mut client.progress.operation, Operation::Nothing)
             {
                 self.drive(token, Want::Send(output));
             }
@@ -166,7 +172,10 @@ impl Ring<'_> {
                 Want::Look(buffer) => Some(self.look(token, buffer)),
                 // Even if the ring could read it: a client has one operation in progress.
                 Want::Delegate(lane, job) => Some(self.disk.delegate(token, lane, job)),
-                Want::CancelReceive => return self.cancel_receive(token),
+                Want::CancelReceive => match self.cancel(token) {
+                    None => return,
+                    event => event,
+                },
                 Want::Wait => None,
                 Want::Close(reason) => return self.close(token, reason),
             };
@@ -189,8 +198,21 @@ impl Ring<'_> {
         }
     }
 
-    /// Stops receiving, if it is in progress.
-    pub(super) fn cancel_receive(&mut self, token: u64) {
+    /// Stops receiving or sending, if it is in progress; returns the event if it is stopped already.
+    fn cancel(&mut self, token: u64) -> Option<Event> {
+        let progress = &mut self.state.clients.at(token).progress;
+        if matches!(progress.operation, Operation::Runnable(_))
+            && let Operation::Runnable(output) =
+                std::mem::replace(&mut progress.operation, Operation::Nothing)
+        {
+            return Some(Event::Sent(output));
+        }
+        self.cancel_operation(token);
+        None
+    }
+
+    /// Cancels the operation in progress, if there is one.
+    pub(super) fn cancel_operation(&mut self, token: u64) {
         // An earlier reason takes precedence.
         if self.state.clients.at(token).progress.interruption.is_none() {
             self.interrupt(token, Interruption::Cancelled);

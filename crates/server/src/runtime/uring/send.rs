@@ -79,6 +79,24 @@ impl Ring<'_> {
         if output.yields && is_readable { Some(Event::Sent(output)) } else { self.send(token, output) }
     }
 
+    /// A send was cancelled, perhaps after a part of it, or all.
+    pub(super) fn stop_sending(
+        &mut self,
+        token: u64,
+        mut output: Output,
+        result: Result<u32, Errno>,
+    ) -> Event {
+        match result {
+            Ok(count) => {
+                output.sent += count as usize;
+                self.state.served.add(self.state.clients.at(token).connection.sent(), u64::from(count));
+            }
+            Err(Errno::CANCELED | Errno::INTR | Errno::AGAIN) => {}
+            Err(_) => return Event::Failed,
+        }
+        Event::Sent(output)
+    }
+
     /// The ring has sent something, or failed.
     pub(super) fn sent(
         &mut self,

@@ -32,6 +32,7 @@ mod pools;
 mod response_heads;
 mod tunnel;
 mod tunnel_ends;
+mod tunnel_side;
 mod tunnels;
 
 pub(super) use connection::FastCgi;
@@ -332,6 +333,12 @@ impl UpstreamClient {
         let flow = &mut self.flows[id.0];
         flow.readers.retain(|other| other.id != reader);
         flow.drop_read();
+        if let Some(tunnel) = flow.tunnel.take() {
+            // Its client has left before it joined.
+            self.break_tunnel(tunnel);
+            self.release_tunnel(tunnel);
+        }
+        let flow = &mut self.flows[id.0];
         // A response that is being stored needs no reader.
         if !flow.is_wanted() && flow.end.is_none() {
             flow.end = Some(End::Abandoned);

@@ -7,6 +7,7 @@ use sojourn_http::upstream::Head;
 use sojourn_http_cache::Moments;
 use sojourn_http_cache::fields::Section;
 use sojourn_http_cache::forward::{Via, append_interim, append_response};
+use sojourn_http_cache::upgrade::{accepted, append_switch};
 
 use super::UpstreamClient;
 use crate::clock::Clock;
@@ -63,6 +64,23 @@ impl UpstreamClient {
         let flow = &mut self.flows[id.0];
         flow.store(fill);
         flow.answer = Some(answer);
+    }
+
+    /// Forwards a 101; false if it does not switch to what the flow asks for.
+    pub fn begin_switch(&mut self, id: FlowId, head: &Head<'_>) -> bool {
+        let flow = &self.flows[id.0];
+        let fields = Section(head.fields);
+        let Some(protocols) = flow.upgrade.as_ref().and_then(|offered| accepted(offered, fields)) else {
+            return false;
+        };
+        let mut answer = self.take_answer();
+        let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
+        let own = Arc::get_mut(&mut answer).expect("nobody else has it");
+        own.begin(head);
+        own.fields.clear();
+        append_switch(&mut own.fields, fields, via, &protocols);
+        self.flows[id.0].answer = Some(answer);
+        true
     }
 
     /// Forwards an interim response.

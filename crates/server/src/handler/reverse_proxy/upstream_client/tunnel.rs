@@ -1,15 +1,12 @@
-//! Tunnels (CONNECT): pass bytes between a client and an origin unchanged.
+//! Tunnels (CONNECT and upgrades): pass bytes between a client and an origin unchanged.
 //!
-//! Both sides may send at the same time, and neither may wait for the other to read. A connection does one thing at a
-//! time, so a tunnel has four: on each of its two sockets one that receives and one that sends. A [`Channel`] connects
-//! a receiver to its sender and holds the receiver back when it is full (backpressure).
+//! A tunnel has a connection on each side, and a [`Channel`] in each direction. That holds the side that fills it back when it
+//! is full (backpressure), and wakes the other one.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::handler::destination::Origin;
 use crate::handler::reverse_proxy::End;
 
 /// The most bytes buffered in one direction.
@@ -22,6 +19,15 @@ pub struct TunnelId(pub(super) usize);
 pub enum Direction {
     ToOrigin,
     ToClient,
+}
+
+impl Direction {
+    pub fn opposite(self) -> Direction {
+        match self {
+            Direction::ToOrigin => Direction::ToClient,
+            Direction::ToClient => Direction::ToOrigin,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +45,13 @@ pub enum Stage {
 #[derive(Debug)]
 pub struct Tunnel {
     pub(super) peer: IpAddr,
-    pub(super) origin: Arc<Origin>,
+    /// The port of the origin that it connects to.
+    pub(super) port: u16,
     pub(super) stage: Stage,
     /// Addresses of the origin not tried yet.
     pub(super) addresses: VecDeque<IpAddr>,
-    pub(super) client: u64,
+    /// The client that waits until it is open.
+    pub(super) client: Option<u64>,
     pub(super) out: Channel,
     pub(super) back: Channel,
     pub(super) moved: Duration,
@@ -64,6 +72,22 @@ pub(super) struct Channel {
 }
 
 impl Tunnel {
+    /// A tunnel for the client at `peer`.
+    pub(super) fn new(peer: IpAddr, stage: Stage, now: Duration) -> Tunnel {
+        Tunnel {
+            peer,
+            port: 0,
+            stage,
+            addresses: VecDeque::new(),
+            client: None,
+            out: Channel::default(),
+            back: Channel::default(),
+            moved: now,
+            // The client's connection, and the lookup of the origin or the connection to it.
+            holders: 2,
+        }
+    }
+
     pub(super) fn channel(&mut self, direction: Direction) -> &mut Channel {
         match direction {
             Direction::ToOrigin => &mut self.out,

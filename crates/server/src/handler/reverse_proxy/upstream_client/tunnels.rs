@@ -1,14 +1,13 @@
-//! Opens tunnels (CONNECT), connects them to their origins, and passes their bytes on; see [`Tunnel`].
+//! Opens tunnels (CONNECT and upgrades), connects them to their origins, and passes their bytes on; see [`Tunnel`].
 
-use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use sojourn_http::Status;
 
 use super::origins::LookupWaiter;
-use super::tunnel::{CHANNEL_BYTES_MAX, Channel, Direction, Stage, Tunnel, TunnelId};
-use super::tunnel_ends::TunnelEnd;
+use super::tunnel::{CHANNEL_BYTES_MAX, Direction, Stage, Tunnel, TunnelId};
+use super::tunnel_ends::OriginEnd;
 use super::{ATTEMPTS_MAX, UpstreamClient};
 use crate::connection::{Address, Destination};
 use crate::counters::{Counter, Served};
@@ -27,25 +26,30 @@ impl UpstreamClient {
         peer: IpAddr,
         served: &mut Served,
     ) -> Result<TunnelId, Refusal> {
-        let count = self.origins.tunnels.iter().filter(|(_, tunnel)| tunnel.peer == peer).count();
-        if count >= self.limits.upstream.tunnels_per_client {
-            return Err(Refusal::Tunnels);
-        }
-        let origin = Arc::new(origin);
+        self.may_open_tunnel(peer)?;
+        let tunnel = Tunnel::new(peer, Stage::Opening, self.now);
         let id = TunnelId(self.origins.tunnels.insert(Tunnel {
-            peer,
-            origin: Arc::clone(&origin),
-            stage: Stage::Opening,
-            addresses: VecDeque::new(),
-            client: self.token,
-            out: Channel::default(),
-            back: Channel::default(),
-            moved: self.now,
-            // The client's connection, and the lookup of the origin.
-            holders: 2,
+            client: Some(self.token),
+            port: origin.port,
+            ..tunnel
         }));
-        self.seek(&origin, LookupWaiter::Tunnel(id), served);
+        self.seek(&Arc::new(origin), LookupWaiter::Tunnel(id), served);
         Ok(id)
+    }
+
+    /// Makes a tunnel of the current connection, to an upstream, and that of the client at `peer`, which joins it later.
+    pub fn open_upgraded(&mut self, peer: IpAddr, served: &mut Served) -> TunnelId {
+        served.count(Counter::Tunnels);
+        TunnelId(self.origins.tunnels.insert(Tunnel::new(peer, Stage::Open, self.now)))
+    }
+
+    /// Checks the limit of tunnels per client.
+    ///
+    /// # Errors
+    /// If the client at `peer` has too many.
+    pub fn may_open_tunnel(&self, peer: IpAddr) -> Result<(), Refusal> {
+        let count = self.origins.tunnels.iter().filter(|(_, tunnel)| tunnel.peer == peer).count();
+        if count < self.limits.upstream.tunnels_per_client { Ok(()) } else { Err(Refusal::Tunnels) }
     }
 
     pub fn tunnel(&mut self, id: TunnelId) -> &mut Tunnel {
@@ -83,15 +87,15 @@ impl UpstreamClient {
         }
         let Some(address) = tunnel.addresses.pop_front() else { return self.close_tunnel(id, end) };
         tunnel.holders += 1;
-        let to = Destination::Address(Address::Internet(SocketAddr::new(address, tunnel.origin.port)));
-        self.launch(to, Box::new(TunnelEnd::origin(id)), None);
+        let to = Destination::Address(Address::Internet(SocketAddr::new(address, tunnel.port)));
+        self.launch(to, Box::new(OriginEnd::new(id)), None);
     }
 
     fn close_tunnel(&mut self, id: TunnelId, end: End) {
         let tunnel = &mut self.origins.tunnels[id.0];
         if tunnel.stage == Stage::Opening {
             tunnel.stage = Stage::Closed(end);
-            self.outbox.wake(tunnel.client);
+            self.outbox.wake_all(tunnel.client);
         }
     }
 
@@ -107,17 +111,9 @@ impl UpstreamClient {
         if is_wanted {
             (tunnel.stage, tunnel.moved) = (Stage::Open, self.now);
             served.count(Counter::Tunnels);
-            self.outbox.wake(tunnel.client);
-            self.launch_sender(id, Direction::ToOrigin);
+            self.outbox.wake_all(tunnel.client);
         }
         is_wanted
-    }
-
-    /// Launches a sender of `direction` on the socket of the current connection, which receives on it.
-    pub fn launch_sender(&mut self, id: TunnelId, direction: Direction) {
-        self.origins.tunnels[id.0].holders += 1;
-        let sender = TunnelEnd::sender(id, direction);
-        self.launch(Destination::Beside(self.token), Box::new(sender), None);
     }
 
     /// Records that the current connection receives for `direction`.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use sojourn_http::Status;
 use sojourn_http::upstream::Parser;
 
+use super::tunnel_side::TunnelSide;
 use super::{Machine, UpstreamClient};
 use crate::applications::Scripts;
 use crate::connection::{Buffer, Event, Reason, Shared, Wait, Want};
@@ -22,6 +23,7 @@ mod failure;
 mod fastcgi;
 mod request;
 mod response;
+mod switch;
 
 use body::Body;
 use cgi::ScriptFields;
@@ -80,6 +82,8 @@ enum Stage {
     /// Receiving the response's body, unless the flow is full.
     Body(Body),
     Idle,
+    /// After a 101: passes bytes on, until it ends.
+    Tunnel(TunnelSide),
 }
 
 impl UpstreamConnection {
@@ -120,6 +124,9 @@ impl Machine for UpstreamConnection {
         upstream_client: &mut UpstreamClient,
         shared: &mut Shared<'_>,
     ) -> Want {
+        if let Stage::Tunnel(side) = &mut self.stage {
+            return side.handle(event, upstream_client, shared);
+        }
         if self.is_cancelling && matches!(event, Event::Woken) {
             return Want::Wait;
         }
@@ -143,7 +150,7 @@ impl Machine for UpstreamConnection {
     }
 
     fn waits_for(&self) -> Wait {
-        match self.stage {
+        match &self.stage {
             Stage::New | Stage::Connecting => Wait::UpstreamConnect,
             Stage::Sending => Wait::UpstreamSend,
             // While the client has not sent the whole body, the timeout is the client's.
@@ -153,11 +160,13 @@ impl Machine for UpstreamConnection {
             // The clients hold it back (backpressure).
             Stage::Body(_) => Wait::Answer,
             Stage::Idle => Wait::UpstreamIdle,
+            Stage::Tunnel(side) => side.waits_for(),
         }
     }
 
     fn finish(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> u64 {
         shared.pool.put_buffer(std::mem::take(&mut self.input));
+        self.leave_tunnel(upstream_client);
         if let Some(flow) = self.flow.take() {
             fail(flow, Status::BadGateway, false, upstream_client, shared);
         }
@@ -180,7 +189,7 @@ impl UpstreamConnection {
     ) -> Want {
         let has_work = match self.stage {
             Stage::New => return self.begin(upstream_client, shared),
-            Stage::Connecting | Stage::Sending => false,
+            Stage::Connecting | Stage::Sending | Stage::Tunnel(_) => false,
             Stage::Idle => upstream_client.has_assignment() || upstream_client.is_wanted(self.upstream),
             Stage::Head | Stage::Body(_) if self.is_abandoned(upstream_client) => true,
             Stage::Head => {
@@ -218,7 +227,7 @@ impl UpstreamConnection {
                 None => self.receive(),
             },
             _ if self.is_abandoned(upstream_client) => Want::Close(Reason::Finished),
-            Stage::Connecting | Stage::Sending => Want::Wait,
+            Stage::Connecting | Stage::Sending | Stage::Tunnel(_) => Want::Wait,
             Stage::Head => self.send_on(upstream_client),
             Stage::Body(_) => self.receive_body(upstream_client, shared),
         }

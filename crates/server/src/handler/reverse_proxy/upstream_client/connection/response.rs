@@ -8,6 +8,7 @@ use sojourn_http::upstream::{Body::Length, Head};
 
 use super::body::{Body, Progress};
 use super::failure::fail;
+use super::switch::open_tunnel;
 use super::{Stage, UpstreamClient, UpstreamConnection, UpstreamProtocol};
 use crate::clock::Clock;
 use crate::connection::{Buffer, RESPONSE_BUFFER_BYTES, Reason, Shared, Want};
@@ -80,7 +81,7 @@ impl UpstreamConnection {
             Stage::Head => self.read_head(upstream_client, shared),
             Stage::Body(_) => self.read_body(upstream_client, shared),
             // Nothing was requested: the request that this would answer must never be guessed.
-            Stage::New | Stage::Connecting | Stage::Sending | Stage::Idle => {
+            Stage::New | Stage::Connecting | Stage::Sending | Stage::Idle | Stage::Tunnel(_) => {
                 self.end_idle(upstream_client, shared)
             }
         }
@@ -148,9 +149,13 @@ impl UpstreamConnection {
                 self.stage = Stage::Body(body);
                 return self.read_body(upstream_client, shared);
             }
+            if head.status == 101 {
+                let tunnel = open_tunnel(id, &head, upstream_client, shared);
+                self.input.consume(head_len);
+                return self.switch(tunnel, upstream_client, shared);
+            }
             self.interim_responses += 1;
-            // 101 was never requested.
-            if head.status == 101 || self.interim_responses > INTERIM_RESPONSES_MAX {
+            if self.interim_responses > INTERIM_RESPONSES_MAX {
                 return self.fail_upstream(Status::BadGateway, upstream_client, shared);
             }
             if head.status == 100 {
