@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
-use crate::engine::tls::Identity;
+use crate::engine::tls::{self, Identity};
 use crate::engine::{Client, ENGINE, Server};
 use sojourn_server::{ALL, CacheScope, Counter};
 use sojourn_testing::client::ask;
@@ -307,6 +307,29 @@ fn either_side_ends_first() {
         drop(client);
         server.wait_until(Counter::TunnelsOpen, 0);
         server.wait_until(Counter::ConnectionsOpen, 0);
+    });
+}
+
+#[test]
+fn a_client_with_tls_opens_a_tunnel() {
+    let identity = Identity::new();
+    let (flags, config) = ([OPEN, &identity.flags()].concat(), identity.trusted());
+    let echoes = origin(|mut stream| {
+        let mut chunk = [0; 4096];
+        while let Ok(count @ 1..) = stream.read(&mut chunk) {
+            stream.write_all(&chunk[..count]).unwrap();
+        }
+    });
+    over_all(&flags, |server| {
+        let mut client = tls::connect(server.another_address(0), &config);
+        client.send(format!("CONNECT {echoes} HTTP/1.1\r\nHost: h\r\n\r\nearly").as_bytes());
+        assert!(client.take(44).ends_with(b"\r\n\r\nearly"));
+        client.send(b"late");
+        assert_eq!(client.take(4), b"late");
+        client.stream.conn.send_close_notify();
+        client.stream.flush().unwrap();
+        assert_eq!(client.rest(), b"");
+        server.wait_until(Counter::TunnelsOpen, 0);
     });
 }
 

@@ -160,6 +160,11 @@ impl TlsConnection {
             // The head may have been sent already.
             (Event::Refused, Operation::Loading) => Want::Close(Reason::Failed),
             (Event::Expired, Operation::Discarding(_)) => Want::Close(Reason::Failed),
+            (Event::Expired, Operation::Sending) if self.waits_for() == Wait::Tunnel => {
+                // A part of a record may have left: close_notify would be no record.
+                self.owes_close_notify = false;
+                self.forward(Event::Expired, context)
+            }
             (Event::Expired, Operation::Sending) => Want::Close(Reason::TimedOut),
             // Too late for outcomes that the inner connection has delegated.
             (Event::Delivered(..) | Event::Woken, _) if self.closing.is_some() => Want::Wait,

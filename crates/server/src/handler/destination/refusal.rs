@@ -60,7 +60,7 @@ impl Refusal {
                 "This is a forward proxy: send http://HOST/…, https://HOST/… or CONNECT HOST:PORT."
             }
             Refusal::Scheme => "This proxy cannot verify certificates: use a tunnel (CONNECT) for https.",
-            Refusal::Tunnel => "Use HTTP/1 on a connection without TLS to open a tunnel (CONNECT).",
+            Refusal::Tunnel => "Use HTTP/1 to open a tunnel (CONNECT).",
             Refusal::Port => "This proxy does not connect to that port.",
             Refusal::Address => "That name resolves to an address to which this proxy does not connect.",
             Refusal::Name => "That name was not found.",

@@ -63,14 +63,9 @@ impl Rules {
     }
 
     /// The destination of the tunnel that `request` asks for.
-    pub fn tunnel_origin(
-        &self,
-        request: &Request<'_>,
-        peer: IpAddr,
-        is_secure: bool,
-    ) -> Result<Origin, Refusal> {
+    pub fn tunnel_origin(&self, request: &Request<'_>, peer: IpAddr) -> Result<Origin, Refusal> {
         self.check_client(peer)?;
-        if is_secure || request.version == Version::Http2 {
+        if request.version == Version::Http2 {
             return Err(Refusal::Tunnel);
         }
         let origin = Origin::parse(request.target, None);
@@ -129,7 +124,7 @@ mod tests {
         };
         let (rules, peer) = (closed(), peer.parse().unwrap());
         let origin = match line.starts_with("CONNECT") {
-            true => rules.tunnel_origin(&request, peer, false),
+            true => rules.tunnel_origin(&request, peer),
             false => rules.origin(&request, peer),
         };
         origin.map(|Origin { host, port, .. }| format!("{host} {port}"))

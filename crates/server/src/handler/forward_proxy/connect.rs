@@ -17,7 +17,7 @@ impl ForwardProxy {
             // What precedes a tunnel has no framing.
             return response.page(request, Status::BadRequest);
         }
-        let origin = match self.rules.tunnel_origin(request, response.peer(), response.is_secure()) {
+        let origin = match self.rules.tunnel_origin(request, response.peer()) {
             Ok(origin) => origin,
             Err(refusal) => return self.refuse(request, refusal, response),
         };

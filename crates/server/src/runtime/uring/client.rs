@@ -15,7 +15,7 @@ pub struct Pending {
     pub operation: Operation,
     /// Why the operation in progress was cancelled.
     pub interruption: Option<Interruption>,
-    /// An upstream connection that was idle receives while its request is sent.
+    /// An upstream connection that was idle receives while its request is sent, and a tunnel while it sends.
     pub beside: Option<Beside>,
     /// True if receiving may succeed immediately.
     pub may_be_readable: bool,

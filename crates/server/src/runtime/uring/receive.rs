@@ -5,8 +5,8 @@
 //! One operation receives once. Multishot receives were no faster when measured, and would continue while a client's
 //! responses wait to be sent, so a client that sends requests without reading could not be held back.
 //!
-//! A receive of an idle connection to an upstream goes on while a request is sent: to end it before and to submit it again
-//! would be two more operations for every request.
+//! A receive of an idle connection to an upstream goes on while a request is sent, and that of a tunnel while something is sent
+//! through it: to end it before and to submit it again would be two more operations each time.
 
 use std::os::fd::AsRawFd;
 
@@ -40,7 +40,7 @@ impl Ring<'_> {
         let client = self.state.clients.at(token);
         let (wait, beside) = (client.connection.waits_for(), client.progress.beside.take());
         if let Some(beside) = beside {
-            // It was idle before, so it has received nothing that the new bytes belong behind.
+            // It was idle before, or a tunnel, so it has nothing that the new bytes belong behind.
             self.state.pool.put_buffer(buffer);
             match beside {
                 Beside::Received(event) => return Some(event),

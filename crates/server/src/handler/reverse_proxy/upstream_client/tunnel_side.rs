@@ -74,7 +74,7 @@ impl TunnelSide {
             Event::Woken if did != State::Nothing => return self.on_wake(did, upstream_client, shared),
             Event::Received(buffer) => {
                 self.is_busy = buffer.unread().len() >= BUSY_BYTES_MIN;
-                upstream_client.push(self.tunnel, self.from, buffer.unread(), shared.served);
+                upstream_client.push(self.tunnel, self.from, buffer.unread(), shared);
                 shared.pool.put_buffer(buffer);
             }
             Event::Ended => upstream_client.end_direction(self.tunnel, self.from),
@@ -143,10 +143,7 @@ impl TunnelSide {
         if upstream_client.tunnel(tunnel).has_bytes(to) || self.unsent.is_some() {
             let yields = self.can_receive(upstream_client);
             self.state = State::Sending { yields };
-            let output = self
-                .unsent
-                .take()
-                .unwrap_or_else(|| Output::from(upstream_client.take(tunnel, to, shared.pool.take())));
+            let output = self.unsent.take().unwrap_or_else(|| Output::from(upstream_client.take(tunnel, to)));
             return Want::Send(Output { yields, ..output });
         }
         if self.has_output(upstream_client) {

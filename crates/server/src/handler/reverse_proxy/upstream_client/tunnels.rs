@@ -9,7 +9,7 @@ use super::origins::LookupWaiter;
 use super::tunnel::{CHANNEL_BYTES_MAX, Direction, Stage, Tunnel, TunnelId};
 use super::tunnel_ends::OriginEnd;
 use super::{ATTEMPTS_MAX, UpstreamClient};
-use crate::connection::{Address, Destination};
+use crate::connection::{Address, Destination, Shared};
 use crate::counters::{Counter, Served};
 use crate::handler::destination::{Addresses, Origin, Refusal};
 use crate::handler::reverse_proxy::End;
@@ -127,10 +127,13 @@ impl UpstreamClient {
     }
 
     /// Adds bytes received for `direction`.
-    pub fn push(&mut self, id: TunnelId, direction: Direction, bytes: &[u8], served: &mut Served) {
+    pub fn push(&mut self, id: TunnelId, direction: Direction, bytes: &[u8], shared: &mut Shared<'_>) {
         let tunnel = &mut self.origins.tunnels[id.0];
         tunnel.moved = self.now;
         let channel = tunnel.channel(direction);
+        if channel.bytes.capacity() == 0 {
+            channel.bytes = shared.pool.take();
+        }
         channel.bytes.extend_from_slice(bytes);
         channel.moved_bytes += bytes.len() as u64;
         self.outbox.wake_all(channel.sender);
@@ -138,7 +141,7 @@ impl UpstreamClient {
             Direction::ToOrigin => Counter::TunnelSentBytes,
             Direction::ToClient => Counter::TunnelReceivedBytes,
         };
-        served.add(counter, bytes.len() as u64);
+        shared.served.add(counter, bytes.len() as u64);
     }
 
     /// Records the end of `direction`.
@@ -148,15 +151,15 @@ impl UpstreamClient {
         self.outbox.wake_all(channel.sender);
     }
 
-    /// Takes the bytes to send in `direction`, leaving `room` as the next buffer.
-    pub fn take(&mut self, id: TunnelId, direction: Direction, room: Vec<u8>) -> Vec<u8> {
+    /// Takes the bytes to send in `direction`, with their memory.
+    pub fn take(&mut self, id: TunnelId, direction: Direction) -> Vec<u8> {
         let tunnel = &mut self.origins.tunnels[id.0];
         tunnel.moved = self.now;
         let channel = tunnel.channel(direction);
         if channel.bytes.len() >= CHANNEL_BYTES_MAX {
             self.outbox.wake_all(channel.receiver);
         }
-        std::mem::replace(&mut channel.bytes, room)
+        std::mem::take(&mut channel.bytes)
     }
 
     /// Records that everything in `direction`, including its end, was sent.

@@ -65,7 +65,7 @@ impl UpstreamConnection {
         self.note_answer(upstream_client);
         let early = std::mem::take(&mut self.input);
         if !early.unread().is_empty() {
-            upstream_client.push(tunnel, Direction::ToClient, early.unread(), shared.served);
+            upstream_client.push(tunnel, Direction::ToClient, early.unread(), shared);
         }
         shared.pool.put_buffer(early);
         upstream_client.wake_readers(id);
