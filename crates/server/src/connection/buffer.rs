@@ -67,8 +67,15 @@ enum Memory {
 impl Buffer {
     /// An empty buffer that will get room for a head and a short body, or for a long one.
     pub fn for_response(is_long: bool) -> Buffer {
-        let wanted_bytes = if is_long { BODY_BUFFER_BYTES } else { RESPONSE_BUFFER_BYTES };
-        Buffer { wanted_bytes, ..Buffer::default() }
+        if is_long {
+            return Buffer::for_body();
+        }
+        Buffer { wanted_bytes: RESPONSE_BUFFER_BYTES, ..Buffer::default() }
+    }
+
+    /// An empty buffer that will get room for a part of a long body.
+    pub fn for_body() -> Buffer {
+        Buffer { wanted_bytes: BODY_BUFFER_BYTES, ..Buffer::default() }
     }
 
     /// The same kind of buffer, without memory.

@@ -49,8 +49,6 @@ pub enum Progress {
     /// Call [`Handler::interim`], send its heads, then ask for progress again.
     Interim,
     Pending {
-        /// More of the request's body may be passed on.
-        takes_body: bool,
         /// The client may be told to send the body (100 Continue).
         wants_body: bool,
     },

@@ -50,6 +50,11 @@ pub trait Handler: Debug + Send {
     /// The request's body is complete.
     fn end_upload(&mut self, _exchange: ExchangeId, _shared: &mut Shared<'_>) {}
 
+    /// Returns true if more of the request's body may be passed on. The connection is woken when that becomes true.
+    fn takes_upload(&mut self, _exchange: ExchangeId, _shared: &mut Shared<'_>) -> bool {
+        false
+    }
+
     /// The state of a waiting exchange; called when its connection was woken or has passed on a part of the request's
     /// body.
     fn progress(&mut self, _exchange: ExchangeId, _shared: &mut Shared<'_>) -> Progress {
@@ -68,6 +73,11 @@ pub trait Handler: Debug + Send {
         _shared: &mut Shared<'_>,
     ) -> BodyStep {
         BodyStep::End
+    }
+
+    /// Returns false if [`body`](Handler::body) would only wait: the connection goes on receiving the request's body.
+    fn has_body(&mut self, _exchange: ExchangeId, _shared: &mut Shared<'_>) -> bool {
+        true
     }
 
     /// Ends an exchange: its body was sent, or its client has left.

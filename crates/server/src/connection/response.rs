@@ -483,11 +483,18 @@ impl Framing {
         }
     }
 
-    pub fn end(self, output: &mut Vec<u8>) {
-        if let Framing::Chunked { owes_line_end } = self {
-            if owes_line_end {
-                output.extend_from_slice(b"\r\n");
-            }
+    /// Ends the last part: the next one may be long in coming, and a client may read line by line.
+    pub fn end_part(&mut self, output: &mut Vec<u8>) {
+        if let Framing::Chunked { owes_line_end } = self
+            && std::mem::take(owes_line_end)
+        {
+            output.extend_from_slice(b"\r\n");
+        }
+    }
+
+    pub fn end(&mut self, output: &mut Vec<u8>) {
+        self.end_part(output);
+        if matches!(self, Framing::Chunked { .. }) {
             output.extend_from_slice(LAST_CHUNK);
         }
     }

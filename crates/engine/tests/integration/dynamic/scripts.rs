@@ -74,6 +74,22 @@ fn scripts_answer_on_every_architecture() {
     });
 }
 
+/// A script that copies its input answers each part of it before the next is sent.
+#[test]
+fn a_script_answers_while_it_reads() {
+    side_by_side(|architecture| {
+        let root = site(&[("copy", "printf 'Content-Type: text/plain\\n\\n'; exec cat")]);
+        let server = configured(architecture.name(), root.path(), ROUTES);
+        let mut client = server.connect();
+        client.send(b"POST /cgi-bin/copy HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n");
+        for part in ["one", "two", "six"] {
+            client.send(part.as_bytes());
+            client.until(part.as_bytes());
+        }
+        client.until(b"0\r\n\r\n");
+    });
+}
+
 #[test]
 fn what_is_no_answer() {
     let root = site(&[

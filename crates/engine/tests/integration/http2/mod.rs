@@ -5,6 +5,7 @@ pub mod client;
 mod downgrade;
 mod dribbling;
 mod probe;
+mod uploads;
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;

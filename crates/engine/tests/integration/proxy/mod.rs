@@ -2,6 +2,7 @@
 //! disk. The server's crate tests the cache itself.
 
 mod configuration;
+pub mod early_responses;
 mod failures;
 mod fair_shares;
 pub mod fastcgi;

@@ -3,6 +3,9 @@
 //! While an exchange waits, its request stays in the input buffer, and its [outline](Outline) saves parsing it again when
 //! the handler can continue. So waiting needs no copy of the request, and a response from memory needs no state. The same
 //! holds while a request's body is awaited.
+//!
+//! The handler may answer before it has read the whole body. Then the rest is received whenever there is nothing to send, and
+//! between two pieces of the response, until that ends. No request can follow.
 
 use std::net::IpAddr;
 
@@ -35,6 +38,8 @@ pub struct Http1 {
     /// Of the request that waits, if it has one.
     outline: Option<Box<Outline>>,
     content: Content,
+    /// The rest of the body of the request that waits or is being answered, if the handler reads it.
+    upload: Option<Box<Upload>>,
     /// True if the partially received request is a HEAD.
     is_head: bool,
     is_sending: bool,
@@ -61,20 +66,18 @@ struct Waiting {
     exchange: ExchangeId,
     /// Waits for the disk, and ignores wake-ups.
     is_for_disk: bool,
-    /// The request's body while it arrives, if the handler reads it.
-    upload: Option<Box<Upload>>,
-    /// The driver is receiving more of the body.
-    is_receiving: bool,
 }
 
 /// A request's body on its way to the handler.
 #[derive(Debug)]
 struct Upload {
     reader: BodyReader,
-    /// The length of the head, after which the body starts in the input.
+    /// The length of the head, after which the body starts in the input; 0 once the head is gone.
     head_len: usize,
     /// The client was told to send the body (100 Continue), or did not ask.
     is_continued: bool,
+    /// The driver is receiving more of it.
+    is_receiving: bool,
 }
 
 impl Http1 {
@@ -86,6 +89,7 @@ impl Http1 {
             state: State::Requests,
             outline: None,
             content: Content::None,
+            upload: None,
             is_head: false,
             is_sending: false,
         }
@@ -127,6 +131,8 @@ impl Http1 {
         {
             return machine.handle(event, context);
         }
+        let was_receiving =
+            self.upload.as_mut().is_some_and(|upload| std::mem::take(&mut upload.is_receiving));
         match event {
             Event::Received(buffer) => self.received(buffer, context),
             // The client may have shut down only its sending side.
@@ -138,10 +144,13 @@ impl Http1 {
             Event::Done(done) => self.done(ExchangeEvent::Done(done), context),
             Event::Refused => self.done(ExchangeEvent::Refused, context),
             Event::Sent(output) => self.sent(output, context),
-            Event::Expired => self.expired(context),
+            Event::Expired => self.expired(was_receiving, context),
             Event::Failed => Want::Close(Reason::Failed),
-            Event::Woken => self.on_wake(context),
+            Event::Woken => self.on_wake(was_receiving, context),
             Event::NothingReceived if matches!(self.state, State::Waiting(_)) => self.wait_on(context),
+            Event::NothingReceived if matches!(self.state, State::Sending(..)) => {
+                self.send_body(ExchangeEvent::Woken, context)
+            }
             Event::Delegated | Event::Delivered(..) | Event::NothingReceived => {
                 unreachable!("this machine wants one thing at a time")
             }
@@ -152,7 +161,7 @@ impl Http1 {
         match &self.state {
             State::Lingering(_) => Wait::End,
             _ if self.is_sending => Wait::Client,
-            State::Waiting(waiting) if waiting.is_receiving => Wait::Upload,
+            State::Waiting(_) | State::Sending(..) if self.is_uploading() => Wait::Upload,
             State::Waiting(waiting) if waiting.is_for_disk => Wait::Disk,
             State::Waiting(_) | State::Sending(..) => Wait::Answer,
             State::Upgraded { machine, .. } => machine.waits_for(),
@@ -161,9 +170,14 @@ impl Http1 {
         }
     }
 
+    /// Returns true if more of a request's body is being received for the handler.
+    fn is_uploading(&self) -> bool {
+        self.upload.as_ref().is_some_and(|upload| upload.is_receiving)
+    }
+
     /// Returns true if a request has arrived in part.
     fn is_within_request(&self) -> bool {
-        self.parser.is_partial() || matches!(self.content, Content::Reading { .. })
+        self.parser.is_partial() || matches!(self.content, Content::Reading(_))
     }
 
     /// Gives the memory of the input back if nothing is left in it. It is taken anew when more is received.
@@ -191,10 +205,20 @@ impl Http1 {
     }
 
     fn received(&mut self, buffer: Buffer, context: &mut Context<'_>) -> Want {
-        if matches!(self.state, State::Waiting(_)) {
-            self.input.append(&buffer);
-            context.pool.put_buffer(buffer);
-            return self.wait_on(context);
+        if matches!(self.state, State::Waiting(_) | State::Sending(..)) {
+            if self.input.unread().is_empty() {
+                context.pool.put_buffer(std::mem::replace(&mut self.input, buffer));
+            } else {
+                self.input.append(&buffer);
+                context.pool.put_buffer(buffer);
+            }
+            if matches!(self.state, State::Waiting(_)) {
+                return self.wait_on(context);
+            }
+            return match self.pass_upload(context) {
+                Ok(()) => self.send_body(ExchangeEvent::Woken, context),
+                Err(Malformed) => Want::Close(Reason::Failed),
+            };
         }
         self.input = buffer;
         if !self.is_within_request() {
@@ -220,14 +244,14 @@ impl Http1 {
         }
     }
 
-    fn expired(&mut self, context: &mut Context<'_>) -> Want {
+    fn expired(&mut self, was_receiving: bool, context: &mut Context<'_>) -> Want {
         match self.waits_for() {
             Wait::Head(_) => {
                 context.served.count(Counter::Timeouts);
                 self.responses.refuse(self.is_head, Status::RequestTimeout, context);
                 self.send(None)
             }
-            Wait::Upload => {
+            _ if was_receiving && matches!(self.state, State::Waiting(_)) => {
                 context.served.count(Counter::Timeouts);
                 self.finish_exchange(context);
                 self.responses.refuse(self.is_head, Status::RequestTimeout, context);
@@ -242,21 +266,7 @@ impl Http1 {
 
 impl Waiting {
     fn new(exchange: ExchangeId) -> Waiting {
-        Waiting { exchange, is_for_disk: false, upload: None, is_receiving: false }
-    }
-
-    /// Passes received bytes of the request's body to the handler.
-    fn upload(&mut self, input: &mut Buffer, context: &mut Context<'_>) -> Result<(), Malformed> {
-        let Some(upload) = &mut self.upload else { return Ok(()) };
-        let (Context { handler, shared }, exchange) = (context, self.exchange);
-        let arrived = &input.unread()[upload.head_len..];
-        let count = upload.reader.read(arrived, |part| handler.upload(exchange, part, shared));
-        input.remove(upload.head_len, count.map_err(|_| Malformed)?);
-        if upload.reader.is_done() {
-            handler.end_upload(exchange, shared);
-            self.upload = None;
-        }
-        Ok(())
+        Waiting { exchange, is_for_disk: false }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pipelining: answers requests one after the other until one has to wait.
 
 use sojourn_http::Status;
-use sojourn_http::request::{Body, BodyReader, Outline, Parsed, Request};
+use sojourn_http::request::{Body, Outline, Parsed, Request};
 
 use super::request_body::{CONTINUE, Content};
 use super::{Http1, State, Upload, Waiting};
@@ -18,8 +18,6 @@ enum Read {
     Body,
     /// The handler's step; the request's head (or an invalid request) takes this many bytes of the input.
     Handled(Step, usize),
-    /// The handler waits and reads the request's body.
-    Uploading(Waiting),
 }
 
 impl Http1 {
@@ -48,11 +46,11 @@ impl Http1 {
                 Read::Partial => return self.send_or_receive(context),
                 Read::Body => continue,
                 Read::Handled(step, head_len) => (step, head_len),
-                Read::Uploading(waiting) => {
-                    self.state = State::Waiting(waiting);
-                    return self.wait_on(context);
-                }
             };
+            if !matches!(step, Step::Wait(_) | Step::Body(_)) {
+                // The rest of the request's body is no longer needed.
+                self.upload = None;
+            }
             match step {
                 Step::Answered => {
                     self.consume(head_len);
@@ -67,6 +65,9 @@ impl Http1 {
                 Step::Body(exchange) => {
                     self.consume(head_len);
                     self.state = State::Sending(exchange, self.responses.opened.take().unwrap_or_default());
+                    if let Some(upload) = &mut self.upload {
+                        upload.head_len = 0;
+                    }
                     return self.send_body(ExchangeEvent::Woken, context);
                 }
                 // A body that is thrown away already stays so: behind it is the next request.
@@ -150,16 +151,11 @@ impl Http1 {
         if matches!(step, Step::Wait(_) | Step::Open(..) | Step::Load(..)) {
             self.outline = Outline::of(request, bytes).map(|outline| shared.pool.keep_outline(outline));
         }
-        match step {
-            Step::Wait(exchange) if takes_body && matches!(self.content, Content::Left) => {
-                self.content = Content::None;
-                let reader = BodyReader::new(request.body);
-                let is_continued = !request.expects_continue;
-                let upload = Upload { reader, head_len: request.head_len, is_continued };
-                Read::Uploading(Waiting { upload: Some(Box::new(upload)), ..Waiting::new(exchange) })
-            }
-            step => Read::Handled(step, request.head_len),
+        if takes_body && matches!(self.content, Content::Left) && matches!(step, Step::Wait(_)) {
+            self.content = Content::None;
+            self.upload.get_or_insert_with(|| Box::new(Upload::of(request)));
         }
+        Read::Handled(step, request.head_len)
     }
 
     /// Removes the answered request from the input. After the last request further input is discarded, because closing
@@ -187,13 +183,12 @@ impl Http1 {
 
     /// Continues a waiting request while the driver is idle.
     pub(super) fn wait_on(&mut self, context: &mut Context<'_>) -> Want {
-        let State::Waiting(waiting) = &mut self.state else { unreachable!("a request waits") };
-        waiting.is_receiving = false;
-        if waiting.upload(&mut self.input, context).is_err() {
+        if self.pass_upload(context).is_err() {
             self.finish_exchange(context);
             self.responses.refuse(self.is_head, Status::BadRequest, context);
             return self.send(None);
         }
+        let State::Waiting(waiting) = &self.state else { unreachable!("a request waits") };
         let Context { handler, shared } = context;
         match handler.progress(waiting.exchange, shared) {
             Progress::Ready => self.resume(ExchangeEvent::Woken, context),
@@ -201,40 +196,30 @@ impl Http1 {
                 handler.interim(waiting.exchange, &mut self.responses.output, shared);
                 self.send(None)
             }
-            Progress::Pending { takes_body, wants_body } => {
-                let Some(upload) = &mut waiting.upload else { return Want::Wait };
-                if wants_body && !std::mem::replace(&mut upload.is_continued, true) {
+            Progress::Pending { wants_body } => {
+                if wants_body
+                    && let Some(upload) = &mut self.upload
+                    && !std::mem::replace(&mut upload.is_continued, true)
+                {
                     self.responses.output.extend_from_slice(CONTINUE);
                     return self.send(None);
                 }
-                if !takes_body {
-                    return Want::Wait;
-                }
-                waiting.is_receiving = true;
-                // The request stays in place, whether or not receiving is cancelled.
-                Want::Receive(Buffer::default())
+                self.receive_upload(context)
             }
         }
     }
 
     /// Handles a wake-up from another connection or thread, which may be spurious.
-    pub(super) fn on_wake(&mut self, context: &mut Context<'_>) -> Want {
+    pub(super) fn on_wake(&mut self, was_receiving: bool, context: &mut Context<'_>) -> Want {
+        if was_receiving {
+            return self.end_receiving(context);
+        }
         match &self.state {
             _ if self.is_sending => Want::Wait,
             State::Sending(_, sending) if sending.takes_wakes() => {
                 self.send_body(ExchangeEvent::Woken, context)
             }
             State::Waiting(Waiting { is_for_disk: true, .. }) => Want::Wait,
-            State::Waiting(waiting) if waiting.is_receiving => {
-                let Context { handler, shared } = context;
-                let can_continue = match handler.progress(waiting.exchange, shared) {
-                    Progress::Ready | Progress::Interim => true,
-                    Progress::Pending { wants_body, .. } => {
-                        wants_body && waiting.upload.as_ref().is_some_and(|upload| !upload.is_continued)
-                    }
-                };
-                if can_continue { Want::CancelReceive } else { Want::Wait }
-            }
             State::Waiting(_) => self.wait_on(context),
             _ => Want::Wait,
         }
@@ -245,8 +230,7 @@ impl Http1 {
         let State::Waiting(waiting) = std::mem::replace(&mut self.state, State::Requests) else {
             unreachable!("a request waits")
         };
-        if waiting.upload.is_some() {
-            // The rest of the request's body is no longer needed.
+        if self.upload.is_some() {
             self.content = Content::Left;
         }
         self.process_requests_from(Some((waiting.exchange, event)), context)
@@ -254,6 +238,7 @@ impl Http1 {
 
     /// Ends the exchange, complete or abandoned.
     pub(super) fn finish_exchange(&mut self, context: &mut Context<'_>) {
+        self.upload = None;
         if let State::Waiting(waiting) = std::mem::replace(&mut self.state, State::Requests) {
             context.handler.finish(waiting.exchange, &mut context.shared);
         }

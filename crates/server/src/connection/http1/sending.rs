@@ -65,8 +65,11 @@ impl Http1 {
             }
             // Everything so far has been sent; closing the connection shows the client that the body is incomplete.
             BodyStep::Broken if self.responses.output.is_empty() => Want::Close(Reason::Failed),
-            BodyStep::Wait if self.responses.output.is_empty() => Want::Wait,
-            BodyStep::Broken | BodyStep::Wait => self.send(None),
+            BodyStep::Wait if self.responses.output.is_empty() => self.receive_upload(context),
+            BodyStep::Broken | BodyStep::Wait => {
+                sending.framing.end_part(&mut self.responses.output);
+                self.send(None)
+            }
         }
     }
 
@@ -77,7 +80,11 @@ impl Http1 {
             State::Sending(_, sending) => {
                 sending.sent_bytes += std::mem::take(&mut sending.sending_bytes);
                 if !sending.is_over {
-                    return self.send_body(ExchangeEvent::Woken, context);
+                    return match self.receive_upload(context) {
+                        // There may be more to send, too.
+                        Want::Receive(buffer) => Want::Look(buffer),
+                        _ => self.send_body(ExchangeEvent::Woken, context),
+                    };
                 }
                 self.finish_body(context);
             }
@@ -103,6 +110,7 @@ impl Http1 {
 
     /// Ends the body: sent, or the client has left.
     pub(super) fn finish_body(&mut self, context: &mut Context<'_>) {
+        self.upload = None;
         if let State::Sending(exchange, sending) = std::mem::replace(&mut self.state, State::Requests) {
             sending.log(context.log, sending.sent_bytes);
             context.handler.finish(exchange, &mut context.shared);

@@ -101,12 +101,16 @@ impl Handler for ForwardProxy {
         }
     }
 
+    fn takes_upload(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) -> bool {
+        opening(exchange).is_none() && self.relay.takes_upload(exchange, shared)
+    }
+
     fn progress(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) -> Progress {
         let Some(index) = opening(exchange) else { return self.relay.progress(exchange, shared) };
         self.relay.set_current(shared);
         let tunnel = self.opening[index];
         match self.upstream_client().tunnel(tunnel).stage() {
-            TunnelStage::Opening => Progress::Pending { takes_body: false, wants_body: false },
+            TunnelStage::Opening => Progress::Pending { wants_body: false },
             _ => Progress::Ready,
         }
     }
@@ -123,6 +127,10 @@ impl Handler for ForwardProxy {
         shared: &mut Shared<'_>,
     ) -> BodyStep {
         self.relay.body(exchange, event, body, shared)
+    }
+
+    fn has_body(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) -> bool {
+        self.relay.has_body(exchange, shared)
     }
 
     fn finish(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) {

@@ -144,10 +144,17 @@ impl Handler for ReverseProxy {
         self.upstream_client.wake_fetch(relay.flow);
     }
 
+    fn takes_upload(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) -> bool {
+        self.set_current(shared);
+        let Stage::Relaying(relay) = &self.requests[exchange.0].stage else { return false };
+        // Without an upload, what arrives is discarded.
+        self.upstream_client.flow(relay.flow).upload.as_ref().is_none_or(|upload| !upload.is_full())
+    }
+
     fn progress(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) -> Progress {
         self.set_current(shared);
         let Exchange { stage, lookup, .. } = &self.requests[exchange.0];
-        let mut pending = Progress::Pending { takes_body: false, wants_body: false };
+        let mut pending = Progress::Pending { wants_body: false };
         let is_ready = match stage {
             Stage::Lookup => {
                 let waker = self.upstream_client.waker();
@@ -160,8 +167,7 @@ impl Handler for ReverseProxy {
             Stage::Relaying(relay) => {
                 let flow = self.upstream_client.flow(relay.flow);
                 if let Some(upload) = &flow.upload {
-                    let (takes_body, wants_body) = (!upload.is_full(), upload.is_asked_for);
-                    pending = Progress::Pending { takes_body, wants_body };
+                    pending = Progress::Pending { wants_body: upload.is_asked_for };
                 }
                 if relay.takes_interim && flow.has_interim(relay.reader) {
                     return Progress::Interim;
@@ -195,6 +201,13 @@ impl Handler for ReverseProxy {
             Next::Stored(extent) => stream.send(Piece::Stored(extent)),
             Next::File(_) | Next::End => BodyStep::Send { piece: None, is_last: true, remaining: None },
         }
+    }
+
+    fn has_body(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) -> bool {
+        self.set_current(shared);
+        let Stage::Relaying(relay) = &self.requests[exchange.0].stage else { return true };
+        let flow = self.upstream_client.flow(relay.flow);
+        flow.has_part(relay.reader) || flow.end.is_some()
     }
 
     fn finish(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) {

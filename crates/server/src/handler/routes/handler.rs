@@ -144,6 +144,11 @@ impl Handler for RoutesHandler {
         handler.end_upload(exchange, shared);
     }
 
+    fn takes_upload(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) -> bool {
+        let (handler, exchange) = self.handler_of(exchange);
+        handler.takes_upload(exchange, shared)
+    }
+
     fn progress(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) -> Progress {
         let (handler, exchange) = self.handler_of(exchange);
         handler.progress(exchange, shared)
@@ -163,6 +168,11 @@ impl Handler for RoutesHandler {
     ) -> BodyStep {
         let (handler, exchange) = self.handler_of(exchange);
         handler.body(exchange, event, body, shared)
+    }
+
+    fn has_body(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) -> bool {
+        let (handler, exchange) = self.handler_of(exchange);
+        handler.has_body(exchange, shared)
     }
 
     fn finish(&mut self, exchange: ExchangeId, shared: &mut Shared<'_>) {

@@ -288,11 +288,18 @@ impl Stream {
                     }
                     return self.complete(protocol);
                 }
+                Want::Look(buffer) => {
+                    context.pool.put_buffer(buffer);
+                    if self.following.as_ref().is_some_and(|following| following.has_more()) {
+                        break Stage::Following;
+                    }
+                    self.tell(Event::NothingReceived, context)
+                }
                 Want::Close(Reason::Finished) => return self.complete(protocol),
                 // The body is incomplete.
                 Want::Close(_) => return self.fail(protocol),
                 Want::Wait => break Stage::Waiting,
-                Want::Look(_) | Want::Delegate(..) | Want::CancelReceive => {
+                Want::Delegate(..) | Want::CancelReceive => {
                     unreachable!("a machine of HTTP/1 wants one thing at a time")
                 }
             }

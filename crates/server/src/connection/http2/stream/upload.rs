@@ -48,6 +48,13 @@ impl Upload {
     }
 }
 
+impl Following {
+    /// Returns true if there is something to pass on.
+    pub(super) fn has_more(&self) -> bool {
+        !self.pending.is_empty() || self.is_ended
+    }
+}
+
 impl Stream {
     /// Takes a part of the request's body from the client.
     pub fn receive(
@@ -121,7 +128,7 @@ impl Stream {
             self.fail(protocol);
             return false;
         };
-        if following.pending.is_empty() && !following.is_ended {
+        if !following.has_more() {
             self.stage = Stage::Following;
             return false;
         }

@@ -30,11 +30,8 @@ impl UpstreamConnection {
     pub(super) fn broken(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         match self.stage {
             Stage::Idle => self.end_idle(upstream_client, shared),
-            // A script need not read its input.
-            Stage::Sending if matches!(self.protocol, UpstreamProtocol::Cgi(..)) => {
-                (self.is_sent, self.stage) = (true, Stage::Head);
-                self.receive()
-            }
+            // Who answers need not read the whole request, and a script not its input.
+            Stage::Head | Stage::Body(_) if self.is_sending => self.cut_upload(upstream_client, shared),
             Stage::Sending | Stage::Head if !self.has_begun_to_answer() => {
                 // The upstream may have closed an idle connection, which is not a failure. On a new one it is: the process
                 // that accepted it has died. Another one may answer, but the request may also be what kills them.

@@ -3,6 +3,9 @@
 //! It is driven like a client's connection and fills [flows](crate::handler::reverse_proxy::Flow) one after the other.
 //! It does not know the clients: it wakes the flow's readers when something has arrived, and they wake it when there
 //! is room again.
+//!
+//! The upstream may answer before it has read the whole request, and read no more before its answer is read. So between the
+//! parts of a request's body that follow its head, and when one is not accepted, the connection looks for what has arrived.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +16,7 @@ use sojourn_http::upstream::Parser;
 use super::tunnel_side::TunnelSide;
 use super::{Machine, UpstreamClient};
 use crate::applications::Scripts;
-use crate::connection::{Buffer, Event, Reason, Shared, Wait, Want};
+use crate::connection::{Buffer, Event, Output, Reason, Shared, Wait, Want};
 use crate::handler::reverse_proxy::bucket::StoreError;
 use crate::handler::reverse_proxy::{Bucket, End, Flow, FlowId, Protocol, Upload};
 
@@ -44,8 +47,14 @@ pub struct UpstreamConnection {
     is_receiving: bool,
     /// The driver was told to stop receiving and has not confirmed that yet.
     is_cancelling: bool,
-    /// The request was sent, including its body.
+    /// The request was sent, including its body, or the upstream takes no more of that.
     is_sent: bool,
+    /// A part of the request's body is being sent; the head is sent in a stage of its own.
+    is_sending: bool,
+    /// What the upstream has not accepted yet of such a part.
+    unsent: Option<Output>,
+    /// The upstream takes no more of the request's body, of which it has not got everything.
+    is_cut: bool,
     /// It has not received any response yet.
     is_unanswered: bool,
     /// The number of responses received before.
@@ -75,11 +84,11 @@ enum Stage {
     New,
     /// Connecting; the first part of the request waits to be sent.
     Connecting,
-    /// Sending the request or a part of its body.
+    /// Sending the request's head and what has arrived of its body.
     Sending,
-    /// Waiting for the response's head, and possibly for more of the request's body.
+    /// Waiting for the response's head, and passing on the rest of the request's body.
     Head,
-    /// Receiving the response's body, unless the flow is full.
+    /// Receiving the response's body, unless the flow is full, and passing on the rest of the request's body.
     Body(Body),
     Idle,
     /// After a 101: passes bytes on, until it ends.
@@ -106,6 +115,9 @@ impl UpstreamConnection {
             is_receiving: false,
             is_cancelling: false,
             is_sent: false,
+            is_sending: false,
+            unsent: None,
+            is_cut: false,
             is_unanswered: true,
             answered: 0,
             keeps: true,
@@ -135,10 +147,7 @@ impl Machine for UpstreamConnection {
         match event {
             Event::Woken => self.on_wake(was_receiving, upstream_client, shared),
             Event::Received(buffer) => self.received(buffer, upstream_client, shared),
-            Event::Sent(output) => {
-                output.recycle(shared.pool);
-                self.sent(upstream_client, shared)
-            }
+            Event::Sent(output) => self.sent(output, upstream_client, shared),
             Event::NothingReceived => self.advance(upstream_client, shared),
             Event::Ended => self.ended(upstream_client, shared),
             Event::Expired => self.expired(upstream_client, shared),
@@ -153,10 +162,11 @@ impl Machine for UpstreamConnection {
         match &self.stage {
             Stage::New | Stage::Connecting => Wait::UpstreamConnect,
             Stage::Sending => Wait::UpstreamSend,
+            _ if self.is_sending => Wait::UpstreamSend,
             // While the client has not sent the whole body, the timeout is the client's.
             Stage::Head if self.is_sent => Wait::UpstreamHead,
             Stage::Head => Wait::Answer,
-            Stage::Body(_) if self.is_receiving => Wait::UpstreamBody,
+            Stage::Body(_) if self.is_receiving && self.is_sent => Wait::UpstreamBody,
             // The clients hold it back (backpressure).
             Stage::Body(_) => Wait::Answer,
             Stage::Idle => Wait::UpstreamIdle,
@@ -190,12 +200,12 @@ impl UpstreamConnection {
         let has_work = match self.stage {
             Stage::New => return self.begin(upstream_client, shared),
             Stage::Connecting | Stage::Sending | Stage::Tunnel(_) => false,
+            Stage::Head | Stage::Body(_) if self.is_sending => false,
             Stage::Idle => upstream_client.has_assignment() || upstream_client.is_wanted(self.upstream),
             Stage::Head | Stage::Body(_) if self.is_abandoned(upstream_client) => true,
-            Stage::Head => {
-                !self.is_sent && self.flow(upstream_client).upload.as_ref().is_some_and(Upload::can_continue)
-            }
-            Stage::Body(_) => !was_receiving && !self.flow(upstream_client).is_full(),
+            Stage::Head => self.has_upload(upstream_client),
+            Stage::Body(_) if self.flow(upstream_client).is_full() => false,
+            Stage::Body(_) => !was_receiving || self.has_upload(upstream_client),
         };
         match (has_work, was_receiving) {
             // An idle connection has lent no bytes with its buffer.
@@ -228,9 +238,17 @@ impl UpstreamConnection {
             },
             _ if self.is_abandoned(upstream_client) => Want::Close(Reason::Finished),
             Stage::Connecting | Stage::Sending | Stage::Tunnel(_) => Want::Wait,
-            Stage::Head => self.send_on(upstream_client),
-            Stage::Body(_) => self.receive_body(upstream_client, shared),
+            // Until there is room for what the upstream answers, it may accept nothing.
+            Stage::Body(_) if upstream_client.is_full(self.flow.expect("there is a request")) => {
+                self.hold_back(shared)
+            }
+            Stage::Head | Stage::Body(_) => self.send_on(upstream_client, shared),
         }
+    }
+
+    /// Returns true if there is more of the request's body to send.
+    fn has_upload(&self, upstream_client: &mut UpstreamClient) -> bool {
+        !self.is_sent && self.flow(upstream_client).upload.as_ref().is_some_and(Upload::can_continue)
     }
 
     fn note_answer(&mut self, upstream_client: &mut UpstreamClient) {

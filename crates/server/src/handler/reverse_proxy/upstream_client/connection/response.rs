@@ -34,26 +34,31 @@ impl UpstreamConnection {
         })
     }
 
-    pub(super) fn receive_body(
-        &mut self,
-        upstream_client: &mut UpstreamClient,
-        shared: &mut Shared<'_>,
-    ) -> Want {
-        let id = self.flow.expect("there is a request");
-        if upstream_client.is_full(id) {
-            if self.input.unread().is_empty() {
-                // It may take long until there is room.
-                shared.pool.put_buffer(std::mem::take(&mut self.input));
-            }
-            return Want::Wait;
+    /// Receives more of the response.
+    pub(super) fn receive_response(&mut self, shared: &mut Shared<'_>) -> Want {
+        if matches!(self.stage, Stage::Head) {
+            return self.receive();
+        }
+        self.is_receiving = true;
+        if !self.is_sent {
+            // Receiving is cancelled when there is more to send.
+            return Want::Receive(Buffer::for_body());
         }
         let mut buffer = std::mem::take(&mut self.input);
         if !buffer.is_allocated() {
             buffer = shared.pool.fill(Buffer::for_response(true));
         }
         buffer.reserve_for_body();
-        self.is_receiving = true;
         Want::Receive(buffer)
+    }
+
+    /// Receives nothing until the clients have read more.
+    pub(super) fn hold_back(&mut self, shared: &mut Shared<'_>) -> Want {
+        if self.input.unread().is_empty() {
+            // It may take long until there is room.
+            shared.pool.put_buffer(std::mem::take(&mut self.input));
+        }
+        Want::Wait
     }
 
     pub(super) fn received(
@@ -104,7 +109,7 @@ impl UpstreamConnection {
             };
             let head = match (parsed, ending) {
                 (Ok(Some(head)), _) => head,
-                (Ok(None), None) => return self.receive(),
+                (Ok(None), None) => return self.advance(upstream_client, shared),
                 (Ok(None), Some(Ending::Overloaded)) => {
                     self.flow = None;
                     fail(id, Status::ServiceUnavailable, true, upstream_client, shared);
@@ -117,7 +122,7 @@ impl UpstreamConnection {
             let head_len = head.head_len;
             if !(100..200).contains(&head.status) {
                 let body = if is_records { Body::by_records(head.body) } else { Body::new(head.body) };
-                self.keeps = head.keep_alive && self.is_sent;
+                self.keeps = head.keep_alive;
                 upstream_client.succeed_at(self.upstream);
                 if std::mem::take(&mut self.is_unanswered) {
                     upstream_client.answered(self.upstream);
@@ -192,8 +197,7 @@ impl UpstreamConnection {
             }
             Progress::More if has_ended && may_end => self.complete(upstream_client, shared),
             Progress::More if has_ended => self.fail_upstream(Status::BadGateway, upstream_client, shared),
-            Progress::More if self.is_abandoned(upstream_client) => Want::Close(Reason::Finished),
-            Progress::More => self.receive_body(upstream_client, shared),
+            Progress::More => self.advance(upstream_client, shared),
             Progress::Malformed => self.fail_upstream(Status::BadGateway, upstream_client, shared),
             Progress::Complete => self.complete(upstream_client, shared),
         }
@@ -232,7 +236,9 @@ impl UpstreamConnection {
             UpstreamProtocol::FastCgi(fastcgi) => fastcgi.can_reuse(),
             UpstreamProtocol::Http(_) | UpstreamProtocol::Cgi(..) => true,
         };
-        let may_stay = self.keeps && is_at_rest && self.input.unread().is_empty() && !shared.is_draining;
+        let is_whole = self.is_sent && !self.is_cut && self.unsent.take().is_none();
+        let may_stay =
+            self.keeps && is_whole && is_at_rest && self.input.unread().is_empty() && !shared.is_draining;
         self.stage = Stage::Idle;
         shared.pool.put_buffer(std::mem::take(&mut self.input));
         if may_stay && upstream_client.keep(self.upstream) {
