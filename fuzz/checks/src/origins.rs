@@ -73,7 +73,7 @@ pub fn origin(bytes: &[u8]) {
         let mut parser = Parser::default();
         let Ok(Parsed::Complete(request)) = parser.parse(&text) else { return None };
         match method {
-            b"CONNECT" => forward.tunnel_origin(&request, CLIENT, false).ok(),
+            b"CONNECT" => forward.tunnel_origin(&request, CLIENT).ok(),
             _ => {
                 let origin = forward.origin(&request, CLIENT);
                 assert!(origin != Err(Refusal::Client) && origin != Err(Refusal::Port));
