@@ -17,7 +17,7 @@ use sojourn_content::HostId;
 use sojourn_http::upstream::{Body, Head, RequestKind};
 use sojourn_http::{Status, head};
 
-use super::{CacheMiss, Changes, Combination, Revalidation, TunnelId};
+use super::{CacheMiss, Changes, Combination, Revalidation};
 use crate::connection::{Buffer, Piece, Pool, SharedBuffer, Sharing};
 use crate::handler::destination::{Origin, Refusal};
 
@@ -36,6 +36,9 @@ pub(super) type Network = (bool, u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowId(pub(super) usize);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TunnelId(pub(super) usize);
 
 /// The number of a reader of a flow; the first one started it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

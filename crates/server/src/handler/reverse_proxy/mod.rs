@@ -57,13 +57,13 @@ pub use cache_miss::{CacheMiss, Changes, Coalescing, Combination, Revalidation};
 pub use disk_threads::DiskThreads;
 pub use fetch_range::{FetchRange, Rest, answer, fits};
 pub use flow::{
-    Answer, End, Flow, FlowBytes, FlowId, FlowReaderId, HELD_BYTES_MAX, RequestHead, Stored, Upload,
+    Answer, End, Flow, FlowBytes, FlowId, FlowReaderId, HELD_BYTES_MAX, RequestHead, Stored, TunnelId, Upload,
 };
 pub use forced_hits::ForcedHits;
 pub use handler::ReverseProxy;
 pub use health_checks::{HealthCheck, watch};
 pub use upstream::{Protocol, Upstream, UpstreamState};
-pub use upstream_client::{TunnelClient, TunnelId, TunnelStage, UpstreamClient};
+pub use upstream_client::{TunnelClient, TunnelStage, UpstreamClient};
 pub use upstream_request::{ClientContext, LocalResponse, build_flow, host, local_response, upgrade};
 pub use upstream_response::{Fallback, Received, ResponseAction, metadata};
 pub use upstream_url::{Scheme, UpstreamUrl, UpstreamUrlError};

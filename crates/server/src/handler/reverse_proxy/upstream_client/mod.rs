@@ -39,7 +39,7 @@ pub(super) use connection::FastCgi;
 use fair_queue::Shares;
 use origins::OriginConnections;
 use pools::Pool;
-pub use tunnel::{Stage as TunnelStage, TunnelId};
+pub use tunnel::Stage as TunnelStage;
 pub use tunnel_ends::TunnelClient;
 
 /// How often a request is tried at most.

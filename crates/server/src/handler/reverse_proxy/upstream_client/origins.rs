@@ -12,11 +12,11 @@ use slab::Slab;
 use super::UpstreamClient;
 use super::lookup::Lookup;
 use super::pools::Pool;
-use super::tunnel::{Tunnel, TunnelId};
+use super::tunnel::Tunnel;
 use crate::connection::{Address, Destination};
 use crate::counters::{Counter, Served};
 use crate::handler::destination::{Addresses, Origin, Refusal, Rules};
-use crate::handler::reverse_proxy::{End, FlowId};
+use crate::handler::reverse_proxy::{End, FlowId, TunnelId};
 
 /// The state that a forward proxy's loop has beside its [`UpstreamClient`].
 #[derive(Debug, Default)]

@@ -13,9 +13,6 @@ use crate::handler::reverse_proxy::End;
 pub(super) const CHANNEL_BYTES_MAX: usize = 64 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TunnelId(pub(super) usize);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     ToOrigin,
     ToClient,

@@ -4,11 +4,12 @@
 
 use sojourn_http::Status;
 
-use super::tunnel::{Direction, Stage, TunnelId};
+use super::tunnel::{Direction, Stage};
 use super::tunnel_side::TunnelSide;
 use super::{Machine, UpstreamClient};
 use crate::connection::{Event, Output, Reason, Shared, Wait, Want};
 use crate::counters::Counter;
+use crate::handler::reverse_proxy::TunnelId;
 
 /// The connection to the origin of a CONNECT.
 #[derive(Debug)]

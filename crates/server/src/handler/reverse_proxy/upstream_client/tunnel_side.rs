@@ -5,9 +5,10 @@
 //! This works through TLS, too.
 
 use super::UpstreamClient;
-use super::tunnel::{Direction, TunnelId};
+use super::tunnel::Direction;
 use crate::connection::{Buffer, Event, Output, Reason, Shared, Wait, Want};
 use crate::counters::Counter;
+use crate::handler::reverse_proxy::TunnelId;
 
 /// A receive of at least this size suggests that more arrives at once than a small buffer holds.
 const BUSY_BYTES_MIN: usize = 4 * 1024;

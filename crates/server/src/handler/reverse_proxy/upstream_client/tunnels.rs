@@ -6,13 +6,13 @@ use std::sync::Arc;
 use sojourn_http::Status;
 
 use super::origins::LookupWaiter;
-use super::tunnel::{CHANNEL_BYTES_MAX, Direction, Stage, Tunnel, TunnelId};
+use super::tunnel::{CHANNEL_BYTES_MAX, Direction, Stage, Tunnel};
 use super::tunnel_ends::OriginEnd;
 use super::{ATTEMPTS_MAX, UpstreamClient};
 use crate::connection::{Address, Destination, Shared};
 use crate::counters::{Counter, Served};
 use crate::handler::destination::{Addresses, Origin, Refusal};
-use crate::handler::reverse_proxy::End;
+use crate::handler::reverse_proxy::{End, TunnelId};
 
 impl UpstreamClient {
     /// Starts a tunnel to `origin` for the client at `peer`, whose connection is handling an event. That connection is

@@ -10,9 +10,9 @@ use super::{Stage, UpstreamClient, UpstreamConnection};
 use crate::connection::{Reason, Shared, Want};
 use crate::counters::Counter;
 use crate::handler::destination::Refusal;
-use crate::handler::reverse_proxy::upstream_client::tunnel::{Direction, TunnelId};
+use crate::handler::reverse_proxy::upstream_client::tunnel::Direction;
 use crate::handler::reverse_proxy::upstream_client::tunnel_side::TunnelSide;
-use crate::handler::reverse_proxy::{End, FlowId};
+use crate::handler::reverse_proxy::{End, FlowId, TunnelId};
 
 /// Why there is no tunnel.
 pub(super) enum NoTunnel {
