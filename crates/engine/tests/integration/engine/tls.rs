@@ -9,10 +9,10 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::ring::default_provider;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, RootCertStore, SignatureScheme,
-    StreamOwned, SupportedCipherSuite, SupportedProtocolVersion, version,
+    ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, RootCertStore, ServerConfig,
+    SignatureScheme, StreamOwned, SupportedCipherSuite, SupportedProtocolVersion, version,
 };
 
 use sojourn_testing::client;
@@ -89,6 +89,18 @@ impl Identity {
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth()
+    }
+
+    /// For a server that the test itself plays.
+    pub fn server_config(&self) -> Arc<ServerConfig> {
+        let key = PrivateKeyDer::from_pem_file(self.key()).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![self.der()], key)
+            .unwrap();
+        Arc::new(config)
     }
 
     /// The current certificate.

@@ -8,9 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::PrivateKeyDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConnection, StreamOwned};
 use sojourn_server::{ALL, Counter};
 use sojourn_testing::client::{exchange, status, with_deadline};
 use sojourn_testing::until;
@@ -263,14 +261,7 @@ fn secure_upstream(
     identity: &Identity,
     serve: impl Fn(&mut StreamOwned<ServerConnection, TcpStream>) + Send + Sync + 'static,
 ) -> SocketAddr {
-    let key = PrivateKeyDer::from_pem_file(identity.key()).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![identity.der()], key)
-        .unwrap();
-    let (config, listener) = (Arc::new(config), TcpListener::bind("127.0.0.1:0").unwrap());
+    let (config, listener) = (identity.server_config(), TcpListener::bind("127.0.0.1:0").unwrap());
     let address = listener.local_addr().unwrap();
     let serve = Arc::new(serve);
     std::thread::spawn(move || {

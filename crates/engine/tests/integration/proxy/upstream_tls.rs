@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use crate::engine::tls::Identity;
 use crate::engine::{ENGINE, Server};
-use rustls::pki_types::PrivateKeyDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConnection, StreamOwned};
 use sojourn_server::{ALL, CacheScope, Counter};
 use sojourn_testing::client::with_deadline;
 use sojourn_testing::fixture;
@@ -88,14 +86,7 @@ fn who_is_not_trusted_is_asked_nothing() {
 #[test]
 fn an_end_without_a_goodbye_is_no_end_of_a_body() {
     let identity = Identity::new();
-    let key = PrivateKeyDer::from_pem_file(identity.key()).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![identity.der()], key)
-        .unwrap();
-    let (config, listener) = (Arc::new(config), TcpListener::bind("127.0.0.1:0").unwrap());
+    let (config, listener) = (identity.server_config(), TcpListener::bind("127.0.0.1:0").unwrap());
     let upstream = format!("https://localhost:{}", listener.local_addr().unwrap().port());
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {

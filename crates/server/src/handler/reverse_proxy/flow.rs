@@ -399,13 +399,20 @@ impl Flow {
         let end = self.parts_dropped + self.parts.len();
         let read = self.readers.iter().map(|reader| reader.position).min().unwrap_or(end);
         while self.parts_dropped < read {
-            let Some(part) = self.parts.pop_front() else { break };
-            self.held_bytes -= part.as_ref().len();
-            self.parts_dropped += 1;
+            if self.drop_first().is_none() {
+                break;
+            }
         }
         if let Some((store, charge)) = &mut self.charge {
             store.set_charge(charge, self.held_bytes);
         }
+    }
+
+    fn drop_first(&mut self) -> Option<FlowBytes> {
+        let part = self.parts.pop_front()?;
+        self.held_bytes -= part.as_ref().len();
+        self.parts_dropped += 1;
+        Some(part)
     }
 
     /// Backpressure: returns true if receiving from the upstream must pause until clients have read more.
@@ -426,15 +433,11 @@ impl Flow {
             };
         }
         let unread = reader.position.checked_sub(self.parts_dropped)?;
-        let part = if is_alone && unread == 0 {
-            let part = self.parts.pop_front()?;
-            self.held_bytes -= part.as_ref().len();
-            self.parts_dropped += 1;
-            part
-        } else {
-            self.parts.get_mut(unread)?.share()
-        };
+        if unread >= self.parts.len() {
+            return None;
+        }
         reader.position += 1;
+        let part = if is_alone && unread == 0 { self.drop_first()? } else { self.parts[unread].share() };
         self.drop_read();
         Some(part)
     }
