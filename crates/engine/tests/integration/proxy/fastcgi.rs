@@ -129,6 +129,35 @@ fn an_application_answers_over_every_architecture() {
     }
 }
 
+/// Each part of a body is answered before the next is sent.
+#[test]
+fn an_application_answers_while_it_reads() {
+    const STDIN: u8 = 5;
+    for architecture in ALL.iter().filter(|architecture| architecture.cache_scope().is_some()) {
+        let application = Upstream::start(|peer| {
+            peer.send(&record(STDOUT, b"Content-Type: text/plain\n\n"));
+            while let Some(header) = peer.take(8) {
+                let length = usize::from(u16::from_be_bytes([header[4], header[5]]));
+                let Some(content) = peer.take(length + usize::from(header[6])) else { return };
+                match (header[1], &content[..length]) {
+                    (STDIN, b"") => return peer.send(&[record(STDOUT, b""), end(0)].concat()),
+                    (STDIN, part) => peer.send(&record(STDOUT, &part.to_ascii_uppercase())),
+                    _ => {}
+                }
+            }
+        });
+        let server = proxy(architecture.name(), &application.address.to_string(), &[]);
+        let mut client = server.connect();
+        client.send(b"POST /a.php HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n");
+        for (part, answer) in [("one", b"ONE"), ("two", b"TWO"), ("six", b"SIX")] {
+            client.send(part.as_bytes());
+            client.until(answer);
+        }
+        client.until(b"0\r\n\r\n");
+        server.stop();
+    }
+}
+
 /// An application's process serves one connection at a time, so kept connections must not make other clients wait.
 #[test]
 fn more_clients_than_processes_are_answered_without_a_pause() {
