@@ -36,7 +36,7 @@ from sojourn.study.logs import trace_file
 from sojourn.study.points import Point, Settings, filled
 from sojourn.study.runner import SystemMissing
 from sojourn.study.sites import LOG, films, films_list, site
-from sojourn.systems import Launch, Running
+from sojourn.systems import Launch, Running, waiting_script
 from sojourn.systems.command import Command
 from sojourn.systems.origins import Origin
 from sojourn.systems.server import EVERYWHERE, LOOPBACK
@@ -49,6 +49,8 @@ LINK_NETWORK = "10.77.0.0/16"
 """The default network of a link; its first address is the server's."""
 SEQUENCE = "{sequence}"
 """A placeholder in load options: the file of a session that requests each file once; excludes a mix."""
+SCRIPTS = "{scripts}"
+"""A placeholder in a system's options: a directory with a CGI script."""
 RAMP_SECONDS_MIN = 0.1
 """The ramp in which viewers start if there is no warm-up."""
 _OPEN_TO_OTHERS = 0o755
@@ -85,6 +87,7 @@ class LoadPoints:
         with tempfile.TemporaryDirectory(dir=self.work) as scratch:
             Path(scratch).chmod(_OPEN_TO_OTHERS)
             link = filled(self.workload.link, point.settings)
+            places = {**point.settings, **_places(entry, root, Path(scratch))}
             launch = Launch(
                 root,
                 Path(scratch),
@@ -92,7 +95,7 @@ class LoadPoints:
                 filled(entry.architecture, point.settings),
                 confinement=self._confinement(root, point.settings),
                 address=LOOPBACK if link == NONE and self._is_near else EVERYWHERE,
-                options=tuple(filled(each, {**point.settings, **_places(root)}) for each in entry.options),
+                options=tuple(filled(each, places) for each in entry.options),
                 upstream_core=pinned.generator,
                 access_log=self.workload.access_log,
             )
@@ -221,9 +224,12 @@ class LoadPoints:
         return sequence
 
 
-def _places(root: Path) -> dict[str, str]:
+def _places(entry: SystemEntry, root: Path, scratch: Path) -> dict[str, str]:
     """The placeholders that the options of a system may have beside the factors."""
-    return {"python": sys.executable, "application": str(WAITING_APPLICATION), "root": str(root)}
+    places = {"python": sys.executable, "application": str(WAITING_APPLICATION), "root": str(root)}
+    if any(SCRIPTS in option for option in entry.options):
+        places["scripts"] = str(waiting_script.write(scratch))
+    return places
 
 
 @dataclass(frozen=True)

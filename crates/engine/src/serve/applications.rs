@@ -186,9 +186,10 @@ impl Opening<'_> {
                 // An application's process serves one connection at a time, so idle connections must leave some
                 // processes free.
                 let processes = usize::from(self.options.routes.app_workers);
-                let idle_max = Some(processes / self.loops.max(1));
+                let idle_max =
+                    self.options.upstreams.upstream_idle_max.unwrap_or(processes / self.loops.max(1));
                 let own = local("app", protocol, state);
-                self.upstreams.push(Upstream { idle_max, processes: Some(processes), ..own });
+                self.upstreams.push(Upstream { idle_max: Some(idle_max), processes: Some(processes), ..own });
             }
             Target::Cgi(directory, application) => {
                 let scripts = self.scripts(pattern, directory, application)?;

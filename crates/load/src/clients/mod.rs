@@ -270,6 +270,7 @@ impl<'a> Run<'a> {
             origin: self.settings.origin,
             schedule: self.settings.schedule,
             names: self.catalogue.names().to_vec(),
+            file_set_load: self.catalogue.file_set_load(),
             users: self.users.map(|users| UsersReport {
                 users: users.count,
                 rows: users.scenario.rows(),

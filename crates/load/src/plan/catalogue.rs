@@ -49,6 +49,8 @@ pub struct Catalogue {
     name_of: Vec<u32>,
     /// Documents that are asked for as a visitor, from these on, with where the requests say which.
     visitor_forms: Vec<(u32, VisitorForm)>,
+    /// The load whose SPECweb99 file set has the documents, if they are of one.
+    file_set_load: Option<u32>,
 }
 
 /// Which responses are good.
@@ -96,6 +98,7 @@ impl Catalogue {
             (file.share * WEIGHT_SCALE) as u64
         };
         let weights = web99::files(load).map(add).collect();
+        catalogue.file_set_load = Some(load);
         (catalogue, Pick::Weighted(weights))
     }
 
@@ -141,6 +144,7 @@ impl Catalogue {
             catalogue.visitor_forms.push((first, visitor_form));
         }
         catalogue.set_names(names, name_of);
+        catalogue.file_set_load = Some(load);
         (catalogue, Pick::Weighted(weights))
     }
 
@@ -213,6 +217,11 @@ impl Catalogue {
     /// The names under which results are reported.
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// The load whose SPECweb99 file set has the documents, if they are of one.
+    pub fn file_set_load(&self) -> Option<u32> {
+        self.file_set_load
     }
 
     /// A document's index among the names.
@@ -311,6 +320,7 @@ impl Catalogue {
             names: Vec::new(),
             name_of: Vec::new(),
             visitor_forms: Vec::new(),
+            file_set_load: None,
         }
     }
 

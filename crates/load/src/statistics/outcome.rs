@@ -59,6 +59,8 @@ pub struct Outcome {
     pub(crate) schedule: Schedule,
     /// Names under which results are reported, if requests have names.
     pub(crate) names: Vec<String>,
+    /// The load whose SPECweb99 file set was requested, if one was.
+    pub(crate) file_set_load: Option<u32>,
     pub(crate) users: Option<UsersReport>,
     /// Logged-in users for the next run.
     pub kept_users: Vec<KeptUser>,
@@ -146,6 +148,14 @@ impl Outcome {
         let shared = self.users.as_ref().and_then(|users| Some((users.users, users.rows?)));
         if let Some((users, rows)) = shared.filter(|(users, rows)| users > rows) {
             warnings.push(format!("{users} users shared the {rows} rows of the users file"));
+        }
+        let missing =
+            whole.by_status().iter().find(|(status, _)| *status == 404).map(|(_, times)| times.count());
+        if let (Some(load), Some(missing)) = (self.file_set_load, missing) {
+            warnings.push(format!(
+                "{missing} responses were 404: the file set of {load} clients has more files than the site; make them \
+                 with: sojourn fileset web99 --load {load}"
+            ));
         }
         warnings
     }

@@ -15,10 +15,10 @@ use crate::engine::ENGINE;
 const CLIENTS: u32 = 2;
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/web99/application.py");
 
-/// A file set, whose files have no blocks, and the script.
-fn site() -> tempfile::TempDir {
+/// A file set of this load, whose files have no blocks, and the script.
+fn site(load: u32) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
-    for file in web99::files(CLIENTS) {
+    for file in web99::files(load) {
         let path = root.path().join(file.path.trim_start_matches('/'));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::File::create(path).unwrap().set_len(file.size_bytes).unwrap();
@@ -32,7 +32,7 @@ fn site() -> tempfile::TempDir {
 
 #[test]
 fn all_kinds_of_requests_are_answered_and_every_form_is_logged() {
-    let root = site();
+    let root = site(CLIENTS);
     let text = format!(
         "app = \"{ENGINE} web99 {{}} --post-log {{}}/posts\"\napp-workers = 2\n\
          [[route]]\npath = \"/web99/\"\napp = true\n[[route]]\npath = \"/cgi-bin/\"\ncgi = \"{{}}/scripts\"\n"
@@ -75,6 +75,29 @@ fn all_kinds_of_requests_are_answered_and_every_form_is_logged() {
     assert_eq!(body(&server.get("/web99/page?command/Fetch")).len(), posts.len());
 }
 
+#[test]
+fn a_file_set_that_is_too_small_is_named() {
+    let load = 200;
+    assert!(web99::files(load).count() > web99::files(CLIENTS).count());
+    let root = site(CLIENTS);
+    let server = configured("amped", root.path(), "");
+    let output = Command::new(ENGINE)
+        .args([
+            "load",
+            &format!("http://{}/", server.address),
+            "--web99",
+            &load.to_string(),
+            "--clients",
+            "1",
+        ])
+        .args(["--requests", "200", "--warm-up", "0s"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("responses were 404"), "{said}");
+    assert!(said.contains("sojourn fileset web99 --load 200"), "{said}");
+}
+
 /// The answer of a program that is a script, but for the numbers of its process.
 fn answer(
     program: &mut Command,
@@ -111,7 +134,7 @@ fn answer(
 
 #[test]
 fn the_example_in_python_says_the_same() {
-    let root = site();
+    let root = site(CLIENTS);
     let path = "/file_set/dir00003/class1_4";
     for (variables, form) in [
         (vec![("REQUEST_METHOD", "GET"), ("QUERY_STRING", path)], ""),

@@ -129,6 +129,24 @@ fn an_application_answers_over_every_architecture() {
     }
 }
 
+/// Whoever says so knows that the application has enough processes.
+#[test]
+fn processes_keep_connections_if_told_to() {
+    let kept_by_default = |scope| matches!(scope, None | Some(CacheScope::Server));
+    for architecture in ALL.iter().filter(|architecture| !kept_by_default(architecture.cache_scope())) {
+        let application = answering(answer(HELLO));
+        let server =
+            proxy(architecture.name(), &application.address.to_string(), &["--upstream-idle-max", "1"]);
+        let mut client = server.connect();
+        for _ in 0..2 {
+            client.send(b"GET /a.php HTTP/1.1\r\nHost: h\r\n\r\n");
+            client.until(b"hello");
+        }
+        assert_eq!(application.connections(), 1, "{}", architecture.name());
+        server.stop();
+    }
+}
+
 /// Each part of a body is answered before the next is sent.
 #[test]
 fn an_application_answers_while_it_reads() {

@@ -1,0 +1,27 @@
+"""A CGI script that takes a known time: in studies a limited number of its processes is a limited station."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+NAME = "file"
+"""The script's name, and that of the file which it sends."""
+_TEXT = """#!/bin/sh
+sleep 0.02
+printf 'Content-Type: application/octet-stream\\n\\n'
+exec cat "$DOCUMENT_ROOT$SCRIPT_NAME"
+"""
+_EXECUTABLE = 0o755
+
+
+def write(folder: Path) -> Path:
+    """Writes the script into a new directory in `folder`; returns the directory.
+
+    It waits 20 ms, as for a database, and sends the file of its name from the document root.
+    """
+    directory = folder / "scripts"
+    directory.mkdir()
+    script = directory / NAME
+    script.write_text(_TEXT)
+    script.chmod(_EXECUTABLE)
+    return directory
