@@ -228,7 +228,7 @@ def _places(entry: SystemEntry, root: Path, scratch: Path) -> dict[str, str]:
     """The placeholders that the options of a system may have beside the factors."""
     places = {"python": sys.executable, "application": str(WAITING_APPLICATION), "root": str(root)}
     if any(SCRIPTS in option for option in entry.options):
-        places["scripts"] = str(waiting_script.write(scratch))
+        places["scripts"] = str(waiting_script.write(scratch, root))
     return places
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 NAME = "file"
@@ -9,19 +10,19 @@ NAME = "file"
 _TEXT = """#!/bin/sh
 sleep 0.02
 printf 'Content-Type: application/octet-stream\\n\\n'
-exec cat "$DOCUMENT_ROOT$SCRIPT_NAME"
+exec cat {file}
 """
 _EXECUTABLE = 0o755
 
 
-def write(folder: Path) -> Path:
+def write(folder: Path, root: Path) -> Path:
     """Writes the script into a new directory in `folder`; returns the directory.
 
-    It waits 20 ms, as for a database, and sends the file of its name from the document root.
+    It waits 20 ms, as for a database, and sends the file of its name below `root`.
     """
     directory = folder / "scripts"
     directory.mkdir()
     script = directory / NAME
-    script.write_text(_TEXT)
+    script.write_text(_TEXT.format(file=shlex.quote(str(root.absolute() / NAME))))
     script.chmod(_EXECUTABLE)
     return directory
