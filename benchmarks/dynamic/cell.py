@@ -15,7 +15,7 @@ from benchmarks.server.cell import Cell, Setting, WrongResponse, verify, with_fi
 from benchmarks.server.competitors import Competitor, start_null_responder
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
 from sojourn.failure import CouldNotRun
-from sojourn.systems import Launch
+from sojourn.systems import Launch, Running
 
 _INTERPRETER = "/usr/bin/tail -n+2"
 """Prints what follows a script's first line: about the least that a program of the distribution does."""
@@ -26,23 +26,46 @@ def measure(condition: Condition, competitor: Competitor, repetition: int, setti
     began = time.monotonic()
     if setting.congestion_control is not None:
         network.enter_own(setting.congestion_control)
-    found = Cell(condition.name, competitor.name, repetition)
+    try:
+        with serving(condition, competitor, setting) as server:
+            found = load(condition, competitor, repetition, setting, server)
+    except CouldNotRun as error:
+        found = with_trouble(Cell(condition.name, competitor.name, repetition), error)
+    return replace(found, seconds=time.monotonic() - began)
+
+
+@contextmanager
+def serving(condition: Condition, competitor: Competitor, setting: Setting) -> Iterator[Running]:
+    """Starts a server in front of its own application or script, and checks its response.
+
+    Raises:
+        CouldNotRun: it does not start, or answers wrongly.
+    """
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as scratch:
         work = Path(scratch)
         # Apache's worker runs as another user and must enter the folder.
         work.chmod(0o755)
-        try:
-            with _behind(condition, setting, work) as launch, competitor.start(launch, condition) as server:
+        with _behind(condition, setting, work) as launch, competitor.start(launch, condition) as server:
+            try:
                 verify(server.url + condition.path, setting.site / condition.size)
-                found = replace(found, version=server.version)
-                # The generator must not poll, because the application shares its core.
-                options = setting.options_of(condition) | {"options": ["--wait", "sleep"]}
-                result = Bench(server, setting.cores, setting.seed).closed_loop(**options)
-                found = with_figures(found, result, condition)
-        except (CouldNotRun, ServerStopped, WrongResponse) as error:
-            found = with_trouble(found, error)
-        except Interrupted as error:
-            raise KeyboardInterrupt from error
+            except WrongResponse as error:
+                raise CouldNotRun(str(error)) from error
+            yield server
+
+
+def load(condition: Condition, competitor: Competitor, repetition: int, setting: Setting, server: Running) -> Cell:
+    """Measures the cell of a running server; only Ctrl-C reaches the caller."""
+    began = time.monotonic()
+    found = Cell(condition.name, competitor.name, repetition, version=server.version)
+    # The generator must not poll, because the application shares its core.
+    options = setting.options_of(condition) | {"options": ["--wait", "sleep"]}
+    try:
+        result = Bench(server, setting.cores, setting.seed).closed_loop(**options)
+        found = with_figures(found, result, condition)
+    except (CouldNotRun, ServerStopped) as error:
+        found = with_trouble(found, error)
+    except Interrupted as error:
+        raise KeyboardInterrupt from error
     return replace(found, seconds=time.monotonic() - began)
 
 

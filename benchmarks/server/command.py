@@ -14,6 +14,7 @@ from benchmarks.command_line import Docs, Duration, Only, Output, Repetitions, S
 from benchmarks.server import competitors, options, runner
 from benchmarks.server.competitors import Competitor
 from benchmarks.server.runner import Benchmark, K
+from sojourn.failure import CouldNotRun
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,19 @@ class Command(Generic[K]):
             docs: Docs = None,
             resume: options.Resume = False,
             quick: options.Quick = False,
+            in_turn: options.InTurn = False,
             list_all: bool = lists,
         ) -> None:
             if list_all:
                 print("conditions:", *(each.name for each in self.conditions))
                 print(f"{self.kind}:", *(each.name for each in self.everybody()))
                 return
-            asked = options.Asked(repetitions, duration, warm_up, congestion_control, seed, output, docs, resume, quick)
+            asked = options.Asked(
+                repetitions, duration, warm_up, congestion_control, seed, output, docs, resume, quick, in_turn
+            )
+            if in_turn and (self.benchmark.in_turn is None or resume):
+                why = "goes on" if resume else "measures"
+                raise CouldNotRun(f"{self.benchmark.program} never {why} in turn", "leave --in-turn out")
             conditions = selection.chosen(only, self.conditions, "condition")
             everybody = competitors.chosen(who, self.everybody())
             self.check()

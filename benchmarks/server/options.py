@@ -28,6 +28,16 @@ Resume = Annotated[bool, typer.Option("--resume", help="Keep the cells that the 
 Quick = Annotated[bool, typer.Option("--quick", help="One short repetition, only to try whether everything runs.")]
 
 
+InTurn = Annotated[
+    bool,
+    typer.Option(
+        "--in-turn",
+        help="Keep all servers running and load one after the other, round after round (--repetitions): ratios on a "
+        "machine whose speed changes. A short --duration is enough.",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class Asked:
     """The options as given."""
@@ -41,6 +51,7 @@ class Asked:
     docs: Path | None
     resume: bool
     quick: bool
+    in_turn: bool = False
 
     def setting(self, documents: Iterable[Document], site_bytes_max: int) -> Setting:
         """Builds the site, and enters the network in which cells are measured."""

@@ -13,6 +13,7 @@ from rich.text import Text
 from benchmarks.server import page, plot
 from benchmarks.server.competitors import Competitor
 from benchmarks.server.conditions import Condition
+from benchmarks.server.in_turn import lines as in_turn_lines
 from benchmarks.server.results import Record, Table, tables
 from benchmarks.server.targets import Tables, Verdict, judge
 from sojourn.engine.description import default_architecture
@@ -40,12 +41,15 @@ class Outcome:
         seconds = sum(cell.seconds for cell in record.cells)
         self.run: dict[str, Any] = record.run | {"complete": complete, "seconds": seconds, "versions": peers}
 
-    def print(self, console: Console) -> None:
-        """Prints a line per cell, cheapest first, and the measured targets."""
+    def print(self, console: Console, *, in_turn: bool = False) -> None:
+        """Prints a line per cell, cheapest first, the ratios within rounds if measured in turn, and the targets."""
         for table in self.measured:
             console.print(grid(table))
             for note in page.notes([table]):
                 console.print(Text(note, style="dim"), soft_wrap=True)
+        if in_turn:
+            for line in in_turn_lines(self.measured):
+                console.print(line, highlight=False, soft_wrap=True)
         for verdict in self._verdicts():
             if verdict.measured is not None:
                 console.print(verdict.line, highlight=False)

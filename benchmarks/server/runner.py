@@ -14,6 +14,7 @@ from benchmarks.selection import shuffled
 from benchmarks.server.cell import Cell, Setting
 from benchmarks.server.competitors import Competitor
 from benchmarks.server.conditions import Condition
+from benchmarks.server.in_turn import InTurn
 from benchmarks.server.options import Asked
 from benchmarks.server.outcome import Outcome
 from benchmarks.server.progress import Progress
@@ -39,6 +40,8 @@ class Benchmark(Generic[K]):
     measure: Callable[[K, Competitor, int, Setting], Cell]
     outcome: type[Outcome]
     cell: type[Cell] = Cell
+    in_turn: InTurn[K] | None = None
+    """How it measures in turn, if it can."""
 
 
 def run_and_end(
@@ -49,10 +52,13 @@ def run_and_end(
     repetitions = 1 if asked.quick else asked.repetitions
     about = describe(benchmark.program, setting, repetitions, console)
     record = Record(asked.output, about, resume=asked.resume, kind=benchmark.cell)
-    steps = plan(chosen, everybody, repetitions, asked.seed)
-    complete = measure_all(steps, setting, record, benchmark.measure, console)
+    if asked.in_turn and benchmark.in_turn is not None:
+        complete = benchmark.in_turn.measure(chosen, everybody, repetitions, setting, record, console)
+    else:
+        steps = plan(chosen, everybody, repetitions, asked.seed)
+        complete = measure_all(steps, setting, record, benchmark.measure, console)
     outcome = benchmark.outcome(record, chosen, everybody, complete=complete)
-    outcome.print(Console())
+    outcome.print(Console(), in_turn=asked.in_turn)
     for folder in filter(None, (asked.output, asked.docs)):
         console.print(f"page: {outcome.write(folder)}", soft_wrap=True, highlight=False)
     sys.exit(EXIT_RAN if complete else EXIT_RAN_WITH_FAILURES)
