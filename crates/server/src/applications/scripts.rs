@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv6Addr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -33,8 +33,12 @@ use crate::counters::{Counter, Served};
 /// The longest request head, including what the proxy adds; longer ones do not fit into a message.
 const REQUEST_BYTES_MAX: usize = 128 * 1024;
 
-/// Bytes of the client's address, TLS flag, body flag, version of HTTP, the server's address and the client's port.
-const PREFIX_BYTES: usize = 37;
+/// Bytes of the client's address, TLS flag, body flag, version of HTTP, the server's address, the client's port, and the
+/// number of the script's socket.
+const PREFIX_BYTES: usize = 41;
+
+/// The number of a socket that comes with the message instead, from another process.
+const PASSED: RawFd = -1;
 
 /// The versions by their byte.
 const VERSIONS: [Version; 3] = [Version::Http10, Version::Http11, Version::Http2];
@@ -45,6 +49,8 @@ const GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Scripts {
     jobs: OwnedFd,
+    /// The process that has the spawner.
+    process: u32,
     spawner: Option<JoinHandle<()>>,
     timeout: Duration,
     counts: Arc<Counts>,
@@ -82,7 +88,7 @@ impl Scripts {
         };
         let thread = std::thread::Builder::new().name("scripts".to_owned());
         let spawner = Some(thread.spawn(move || spawner.run())?);
-        Ok(Scripts { jobs, spawner, timeout, counts })
+        Ok(Scripts { jobs, process: std::process::id(), spawner, timeout, counts })
     }
 
     pub fn timeout(&self) -> Duration {
@@ -98,13 +104,21 @@ impl Scripts {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         // The script's end is blocking, as programs expect of standard output.
         ioctl_fionbio(&ours, true)?;
-        let prefix = prefix_of(client, has_body);
+        // In the same process its number is enough. The kernel would look for cycles of sockets that are under way in sockets.
+        let is_here = std::process::id() == self.process;
+        let prefix = prefix_of(client, has_body, if is_here { theirs.as_raw_fd() } else { PASSED });
         let descriptors = [theirs.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+        if !is_here {
+            control.push(SendAncillaryMessage::ScmRights(&descriptors));
+        }
         let parts = [IoSlice::new(&prefix), IoSlice::new(request)];
         sendmsg(&self.jobs, &parts, &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+        if is_here {
+            // The spawner has it now.
+            let _ = theirs.into_raw_fd();
+        }
         Ok(ours)
     }
 
@@ -196,16 +210,20 @@ impl Spawner {
             Err(Errno::AGAIN | Errno::INTR) => return true,
             Err(_) => 0,
         };
-        let socket = control.drain().find_map(|message| match message {
+        let passed = control.drain().find_map(|message| match message {
             RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
             _ => None,
         });
-        let (Some(socket), Some((prefix, request))) =
-            (socket, self.received[..count].split_at_checked(PREFIX_BYTES))
-        else {
+        let Some((prefix, request)) = self.received[..count].split_at_checked(PREFIX_BYTES) else {
             return count > 0;
         };
-        let (client, has_body) = of_prefix(prefix.try_into().expect("split there"));
+        let (client, has_body, number) = of_prefix(prefix.try_into().expect("split there"));
+        let socket = match number {
+            PASSED => passed,
+            // SAFETY: whoever sent it, in this process, has given it up.
+            number => Some(unsafe { OwnedFd::from_raw_fd(number) }),
+        };
+        let Some(socket) = socket else { return true };
         let job = Job { socket, request: request.to_vec(), client, has_body };
         let is_full = self.running.len() >= self.settings.processes_max;
         if is_full && self.queue.len() >= self.settings.queue_max {
@@ -261,7 +279,7 @@ impl Spawner {
     }
 }
 
-fn prefix_of(client: Client, has_body: bool) -> [u8; PREFIX_BYTES] {
+fn prefix_of(client: Client, has_body: bool, socket: RawFd) -> [u8; PREFIX_BYTES] {
     let octets = |address| match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
         IpAddr::V6(address) => address.octets(),
@@ -276,11 +294,12 @@ fn prefix_of(client: Client, has_body: bool) -> [u8; PREFIX_BYTES] {
     ]);
     // What is unknown is sent as zeros, which no accepted connection has.
     prefix[19..35].copy_from_slice(&client.ends.server.map_or([0; 16], octets));
-    prefix[35..].copy_from_slice(&client.ends.client_port.unwrap_or(0).to_be_bytes());
+    prefix[35..37].copy_from_slice(&client.ends.client_port.unwrap_or(0).to_be_bytes());
+    prefix[37..].copy_from_slice(&socket.to_ne_bytes());
     prefix
 }
 
-fn of_prefix(prefix: &[u8; PREFIX_BYTES]) -> (Client, bool) {
+fn of_prefix(prefix: &[u8; PREFIX_BYTES]) -> (Client, bool, RawFd) {
     let address = |at| {
         let octets: [u8; 16] = prefix[at..at + 16].try_into().expect("as long as an address");
         Ipv6Addr::from(octets).to_canonical()
@@ -290,7 +309,8 @@ fn of_prefix(prefix: &[u8; PREFIX_BYTES]) -> (Client, bool) {
         server: Some(address(19)).filter(|server| !server.is_unspecified()),
     };
     let version = VERSIONS[usize::from(prefix[18])];
-    (Client { address: address(0), ends, is_secure: prefix[16] == 1, version }, prefix[17] == 1)
+    let socket = RawFd::from_ne_bytes([prefix[37], prefix[38], prefix[39], prefix[40]]);
+    (Client { address: address(0), ends, is_secure: prefix[16] == 1, version }, prefix[17] == 1, socket)
 }
 
 /// Returns true if the other end is closed.
@@ -324,7 +344,7 @@ mod tests {
             for version in VERSIONS {
                 for is_secure in [false, true] {
                     let client = Client { address: address.parse().unwrap(), ends, is_secure, version };
-                    assert_eq!(of_prefix(&prefix_of(client, !is_secure)), (client, !is_secure));
+                    assert_eq!(of_prefix(&prefix_of(client, !is_secure, 7)), (client, !is_secure, 7));
                 }
             }
         }
