@@ -34,6 +34,13 @@ class Outcome(outcome.Outcome):
     def _verdicts(self) -> list[Verdict]:
         return judge(self.tables, TARGETS, CONDITIONS)
 
+    def _ratios(self) -> str:
+        lines = self._in_turn()
+        if not lines:
+            return ""
+        about = "Each was loaded for a moment in every round. The machine's speed changes, but little within a round:"
+        return "\n".join(["", about, "", *(f"- {line}" for line in lines), ""])
+
     def _page(self, folder: Path) -> str:
         del folder
         template = Template(Path(__file__).with_name("page.md.template").read_text())
@@ -45,4 +52,5 @@ class Outcome(outcome.Outcome):
             ),
             cgi="\n\n".join(loaded(table) for table in self.measured if table.condition.name.startswith("cgi-")),
             notes=notes_section(self.measured),
+            in_turn=self._ratios(),
         )

@@ -41,15 +41,14 @@ class Outcome:
         seconds = sum(cell.seconds for cell in record.cells)
         self.run: dict[str, Any] = record.run | {"complete": complete, "seconds": seconds, "versions": peers}
 
-    def print(self, console: Console, *, in_turn: bool = False) -> None:
+    def print(self, console: Console) -> None:
         """Prints a line per cell, cheapest first, the ratios within rounds if measured in turn, and the targets."""
         for table in self.measured:
             console.print(grid(table))
             for note in page.notes([table]):
                 console.print(Text(note, style="dim"), soft_wrap=True)
-        if in_turn:
-            for line in in_turn_lines(self.measured):
-                console.print(line, highlight=False, soft_wrap=True)
+        for line in self._in_turn():
+            console.print(line, highlight=False, soft_wrap=True)
         for verdict in self._verdicts():
             if verdict.measured is not None:
                 console.print(verdict.line, highlight=False)
@@ -60,6 +59,10 @@ class Outcome:
         path = folder / f"{self.name}.md"
         path.write_text(self._page(folder))
         return path
+
+    def _in_turn(self) -> list[str]:
+        """Returns the ratios within rounds, if it was measured in turn."""
+        return in_turn_lines(self.measured) if self.run.get("in_turn") else []
 
     def _default(self) -> str:
         """Returns the architecture to which the targets apply."""

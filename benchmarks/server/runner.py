@@ -50,7 +50,7 @@ def run_and_end(
     """Measures the requested cells, prints them, writes the page if it is wanted, and ends."""
     setting = asked.setting(benchmark.documents, benchmark.site_bytes_max)
     repetitions = 1 if asked.quick else asked.repetitions
-    about = describe(benchmark.program, setting, repetitions, console)
+    about = describe(benchmark.program, setting, repetitions, console) | {"in_turn": asked.in_turn}
     record = Record(asked.output, about, resume=asked.resume, kind=benchmark.cell)
     if asked.in_turn and benchmark.in_turn is not None:
         complete = benchmark.in_turn.measure(chosen, everybody, repetitions, setting, record, console)
@@ -58,7 +58,7 @@ def run_and_end(
         steps = plan(chosen, everybody, repetitions, asked.seed)
         complete = measure_all(steps, setting, record, benchmark.measure, console)
     outcome = benchmark.outcome(record, chosen, everybody, complete=complete)
-    outcome.print(Console(), in_turn=asked.in_turn)
+    outcome.print(Console())
     for folder in filter(None, (asked.output, asked.docs)):
         console.print(f"page: {outcome.write(folder)}", soft_wrap=True, highlight=False)
     sys.exit(EXIT_RAN if complete else EXIT_RAN_WITH_FAILURES)
