@@ -35,10 +35,11 @@ class Outcome(outcome.Outcome):
         return judge(self.tables, TARGETS, CONDITIONS)
 
     def _ratios(self) -> str:
-        lines = self._in_turn()
+        """Returns those of the default architecture as a list; the others are in the tables."""
+        lines = [line for line in self._in_turn() if f" {self.tables.default}: " in line]
         if not lines:
             return ""
-        about = "Each was loaded for a moment in every round. The machine's speed changes, but little within a round:"
+        about = "Each was loaded for a moment in every round; the machine's speed changes little within a short one:"
         return "\n".join(["", about, "", *(f"- {line}" for line in lines), ""])
 
     def _page(self, folder: Path) -> str:
