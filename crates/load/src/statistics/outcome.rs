@@ -149,12 +149,13 @@ impl Outcome {
         if let Some((users, rows)) = shared.filter(|(users, rows)| users > rows) {
             warnings.push(format!("{users} users shared the {rows} rows of the users file"));
         }
-        let missing =
-            whole.by_status().iter().find(|(status, _)| *status == 404).map(|(_, times)| times.count());
-        if let (Some(load), Some(missing)) = (self.file_set_load, missing) {
+        if let Some(load) = self.file_set_load
+            && let Some((_, missing)) = whole.by_status().iter().find(|(status, _)| *status == 404)
+        {
             warnings.push(format!(
-                "{missing} responses were 404: the file set of {load} clients has more files than the site; make them \
-                 with: sojourn fileset web99 --load {load}"
+                "{} responses were 404: does the site have all files of this load? sojourn fileset web99 --load {load} \
+                 makes them",
+                missing.count()
             ));
         }
         warnings

@@ -109,6 +109,7 @@ pub struct UpstreamOptions {
 
 impl UpstreamOptions {
     pub fn limits(&self) -> UpstreamLimits {
+        let usual = UpstreamLimits::default();
         UpstreamLimits {
             connect: self.upstream_connect_timeout,
             send: self.upstream_send_timeout,
@@ -117,6 +118,7 @@ impl UpstreamOptions {
             idle: self.upstream_idle_timeout,
             connections_max: self.upstream_connections_max,
             queue: self.upstream_queue_timeout,
+            idle_max: self.upstream_idle_max.unwrap_or(usual.idle_max),
             failures_max: self.upstream_failures_max,
             down: self.upstream_down_time,
             buffers_requests: self.upstream_request_buffering,
@@ -124,7 +126,7 @@ impl UpstreamOptions {
             gathered_total_max: self.upstream_gathered_total,
             tunnel: self.tunnel_idle_timeout,
             tunnels_per_client: self.tunnels_per_client,
-            ..UpstreamLimits::default()
+            ..usual
         }
     }
 
@@ -155,9 +157,12 @@ impl UpstreamOptions {
     ) -> anyhow::Result<Vec<Upstream>> {
         let secure = urls.clone().filter(|(url, _)| url.scheme == Scheme::Https).count();
         let config = if secure > 0 { Some(Arc::new(self.client_config(secure)?)) } else { None };
-        urls.map(|(url, application)| match &url.bucket {
-            None => self.resolve(url, config.as_ref(), application),
-            Some(location) => self.bucket(url, location),
+        urls.map(|(url, application)| {
+            let upstream = match &url.bucket {
+                None => resolve(url, config.as_ref(), application),
+                Some(location) => self.bucket(url, location),
+            }?;
+            Ok(Upstream { idle_max: self.upstream_idle_max, ..upstream })
         })
         .collect()
     }
@@ -172,53 +177,9 @@ impl UpstreamOptions {
         let signer = bucket.signer(&self.s3, || self.client_tls())?;
         let index = INDEX.into();
         let bucket = UpstreamBucket { authority: endpoint.authority.clone(), path, signer, index };
-        let upstream = self.resolve(&endpoint, config.as_ref(), &Arc::default())?;
+        let upstream = resolve(&endpoint, config.as_ref(), &Arc::default())?;
         let protocol = Protocol::S3(Arc::new(bucket));
         Ok(Upstream { protocol, name: url.name.clone(), weight: url.weight, ..upstream })
-    }
-
-    /// Resolves `url`; `config` is its TLS configuration, `application` its FastCGI settings.
-    fn resolve(
-        &self,
-        url: &UpstreamUrl,
-        config: Option<&Arc<ClientConfig>>,
-        application: &Arc<Application>,
-    ) -> anyhow::Result<Upstream> {
-        let addresses = addresses(url)?;
-        ensure!(
-            !addresses.is_empty(),
-            "the host of the upstream {} has no address\nhint: check its DNS entry, or give an address",
-            url.name
-        );
-        let tls = match config.filter(|_| url.scheme == Scheme::Https) {
-            Some(config) => {
-                let name = ServerName::try_from(url.host.clone()).map_err(|_| {
-                    anyhow!(
-                        "a certificate cannot cover the upstream name {}\nhint: use a host name",
-                        url.host
-                    )
-                })?;
-                Some(UpstreamTls { config: Arc::clone(config), name })
-            }
-            None => None,
-        };
-        let protocol = match url.scheme {
-            Scheme::Http | Scheme::Https => Protocol::Http,
-            Scheme::FastCgi => Protocol::FastCgi(Arc::clone(application)),
-            Scheme::S3 => unreachable!("a bucket is resolved at its endpoint"),
-        };
-        Ok(Upstream {
-            name: url.name.clone(),
-            protocol,
-            authority: url.authority.clone(),
-            host: url.host.clone(),
-            port: url.port,
-            presence: Arc::new(UpstreamState::new(&addresses)),
-            tls,
-            weight: url.weight,
-            idle_max: self.upstream_idle_max,
-            processes: None,
-        })
     }
 
     /// TLS for remote origins, and for services that hand out credentials.
@@ -258,6 +219,46 @@ impl UpstreamOptions {
             other => anyhow!(other),
         })
     }
+}
+
+/// Resolves `url`; `config` is its TLS configuration, `application` its FastCGI settings.
+fn resolve(
+    url: &UpstreamUrl,
+    config: Option<&Arc<ClientConfig>>,
+    application: &Arc<Application>,
+) -> anyhow::Result<Upstream> {
+    let addresses = addresses(url)?;
+    ensure!(
+        !addresses.is_empty(),
+        "the host of the upstream {} has no address\nhint: check its DNS entry, or give an address",
+        url.name
+    );
+    let tls = match config.filter(|_| url.scheme == Scheme::Https) {
+        Some(config) => {
+            let name = ServerName::try_from(url.host.clone()).map_err(|_| {
+                anyhow!("a certificate cannot cover the upstream name {}\nhint: use a host name", url.host)
+            })?;
+            Some(UpstreamTls { config: Arc::clone(config), name })
+        }
+        None => None,
+    };
+    let protocol = match url.scheme {
+        Scheme::Http | Scheme::Https => Protocol::Http,
+        Scheme::FastCgi => Protocol::FastCgi(Arc::clone(application)),
+        Scheme::S3 => unreachable!("a bucket is resolved at its endpoint"),
+    };
+    Ok(Upstream {
+        name: url.name.clone(),
+        protocol,
+        authority: url.authority.clone(),
+        host: url.host.clone(),
+        port: url.port,
+        presence: Arc::new(UpstreamState::new(&addresses)),
+        tls,
+        weight: url.weight,
+        idle_max: None,
+        processes: None,
+    })
 }
 
 fn addresses(url: &UpstreamUrl) -> anyhow::Result<Vec<Address>> {
