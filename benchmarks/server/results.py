@@ -72,9 +72,12 @@ class Spread:
 
     @staticmethod
     def of(values: Iterable[float | None]) -> Spread | None:
-        """Returns None if no repetition has the figure."""
-        found = [value for value in values if value is not None]
-        return Spread(median(found), min(found), max(found)) if found else None
+        """Returns None if no repetition has the figure, or most lack it: then those that have it are not typical."""
+        everything = list(values)
+        found = [value for value in everything if value is not None]
+        if len(found) * 2 <= len(everything):
+            return None
+        return Spread(median(found), min(found), max(found))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn
 
 from rich.console import Console
 
@@ -13,8 +13,7 @@ from benchmarks import run
 from benchmarks.selection import shuffled
 from benchmarks.server.cell import Cell, Setting
 from benchmarks.server.competitors import Competitor
-from benchmarks.server.conditions import Condition
-from benchmarks.server.in_turn import InTurn
+from benchmarks.server.in_turn import InTurn, K
 from benchmarks.server.options import Asked
 from benchmarks.server.outcome import Outcome
 from benchmarks.server.progress import Progress
@@ -26,8 +25,6 @@ from sojourn.workload.site import Document
 
 ONCE_REPETITIONS = 1
 """Memory does not vary between starts."""
-
-K = TypeVar("K", bound=Condition)
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ def verdict(found: list[Cell], condition: str, against: str) -> tuple[float | No
 def test_a_spread_leaves_out_what_was_not_measured() -> None:
     assert Spread.of([3.0, None, 1.0, 2.0]) == Spread(2.0, 1.0, 3.0)
     assert Spread.of([None]) is None
+    assert Spread.of([1.0, None]) is None, "the one that has it is not typical"
 
 
 def rounds(**figures: list[float | None]) -> Tables:
