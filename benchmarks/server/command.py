@@ -13,7 +13,8 @@ from benchmarks import command_line, machine, selection
 from benchmarks.command_line import Docs, Duration, Only, Output, Repetitions, Seed
 from benchmarks.server import competitors, options, runner
 from benchmarks.server.competitors import Competitor
-from benchmarks.server.runner import Benchmark, K
+from benchmarks.server.in_turn import K
+from benchmarks.server.runner import Benchmark
 from sojourn.failure import CouldNotRun
 
 
