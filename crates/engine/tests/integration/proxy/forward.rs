@@ -52,6 +52,22 @@ fn get(server: &Server, target: &str) -> String {
     exchange(server, &format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"))
 }
 
+#[test]
+fn connections_to_origins_are_kept_as_many_as_are_allowed() {
+    for (idle_max, connections) in [("0", 2), ("1", 1)] {
+        let origin = Upstream::answering(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nCache-Control: no-store\r\n\r\nhello",
+        );
+        let server = forward("amped", &[OPEN, &["--upstream-idle-max", idle_max]].concat());
+        for _ in 0..2 {
+            let response = get(&server, &format!("http://{}/", origin.address));
+            assert!(response.ends_with("hello"), "{response}");
+        }
+        assert_eq!(origin.connections(), connections, "{idle_max}");
+        server.stop();
+    }
+}
+
 /// A tunnel to `origin`, or the response that refuses it.
 fn tunnel(server: &Server, origin: impl ToString) -> Result<Client, String> {
     let origin = origin.to_string();
