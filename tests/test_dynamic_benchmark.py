@@ -40,6 +40,6 @@ def test_gateways_are_measured_in_turn(tmp_path: Path) -> None:
 
 def test_what_it_cannot_run_it_says(tmp_path: Path) -> None:
     says_what_it_cannot_run("dynamic", "--gateways")
-    done = bench("server", "--in-turn", "--output", str(tmp_path))
+    done = bench("dynamic", "--in-turn", "--resume", "--output", str(tmp_path))
     assert done.returncode == 2
-    assert done.stderr.startswith("error: benchmarks/server/bench never measures in turn\nhint: leave --in-turn out")
+    assert done.stderr.startswith("error: benchmarks/dynamic/bench never goes on in turn\nhint: leave --in-turn or ")

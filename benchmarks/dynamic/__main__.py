@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from benchmarks.dynamic import conditions
-from benchmarks.dynamic.cell import load, measure, serving
+from benchmarks.dynamic.cell import serving
 from benchmarks.dynamic.gateways import competitors
 from benchmarks.dynamic.outcome import Outcome
+from benchmarks.server.cell import load
 from benchmarks.server.command import Command
 from benchmarks.server.competitors import null_responder_path
-from benchmarks.server.in_turn import InTurn
 from benchmarks.server.runner import Benchmark
 
 COMMAND = Command(
@@ -16,9 +16,9 @@ COMMAND = Command(
         program="benchmarks/dynamic/bench",
         documents=conditions.documents(),
         site_bytes_max=1_000_000,
-        measure=measure,
+        serving=serving,
+        load=load,
         outcome=Outcome,
-        in_turn=InTurn(serving, load),
     ),
     conditions=conditions.CONDITIONS,
     everybody=competitors,

@@ -11,9 +11,10 @@ from benchmarks.server import outcome
 from benchmarks.server.page import circumstances, loaded, notes_section, targets
 from benchmarks.server.results import ratio
 from benchmarks.server.targets import Tables, Target, Verdict, against_nginx, judge
+from sojourn.loading.confidence import Estimate
 
 
-def _against_loop(tables: Tables, condition: str) -> float | None:
+def _against_loop(tables: Tables, condition: str) -> Estimate | None:
     table = tables[condition]
     return ratio(tables.ours(condition), table.best("null")) if table else None
 
@@ -34,14 +35,6 @@ class Outcome(outcome.Outcome):
     def _verdicts(self) -> list[Verdict]:
         return judge(self.tables, TARGETS, CONDITIONS)
 
-    def _ratios(self) -> str:
-        """Returns those of the default architecture as a list; the others are in the tables."""
-        lines = [line for line in self._in_turn() if f" {self.tables.default}: " in line]
-        if not lines:
-            return ""
-        about = "Each was loaded for a moment in every round; the machine's speed changes little within a short one:"
-        return "\n".join(["", about, "", *(f"- {line}" for line in lines), ""])
-
     def _page(self, folder: Path) -> str:
         del folder
         template = Template(Path(__file__).with_name("page.md.template").read_text())
@@ -53,5 +46,4 @@ class Outcome(outcome.Outcome):
             ),
             cgi="\n\n".join(loaded(table) for table in self.measured if table.condition.name.startswith("cgi-")),
             notes=notes_section(self.measured),
-            in_turn=self._ratios(),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.proxy import conditions
-from benchmarks.proxy.cell import Cell, measure
+from benchmarks.proxy.cell import Cell, load, serving
 from benchmarks.proxy.competitors import competitors
 from benchmarks.proxy.outcome import Outcome
 from benchmarks.server.command import Command
@@ -15,7 +15,8 @@ COMMAND = Command(
         program="benchmarks/proxy/bench",
         documents=conditions.documents(),
         site_bytes_max=10_000_000,
-        measure=measure,
+        serving=serving,
+        load=load,
         outcome=Outcome,
         cell=Cell,
     ),

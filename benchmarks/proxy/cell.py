@@ -1,11 +1,12 @@
-"""One cell of the tables: starts an origin and a proxy, checks, loads and stops them."""
+"""A cell of the tables: an origin, and a proxy in front."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -13,11 +14,10 @@ from typing import Any, Self
 from benchmarks.proxy import stored, unique_paths, upstream
 from benchmarks.proxy.conditions import STORED_OBJECTS, Condition, Kind
 from benchmarks.proxy.stored import Forgotten, Stored
-from benchmarks.server import cell, network
-from benchmarks.server.cell import Setting, WrongResponse, verify, with_figures, with_trouble
+from benchmarks.server import cell
+from benchmarks.server.cell import Served, Setting, verify, with_figures
 from benchmarks.server.competitors import Competitor
-from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
-from sojourn.failure import CouldNotRun
+from sojourn.assessment.measurement import Bench
 from sojourn.loading.record import RequestsRecord
 from sojourn.systems import Launch, Running
 
@@ -56,97 +56,108 @@ class Cell(cell.Cell):
         return replace(super().of_json(fields), stored=None if kept is None else Stored(**kept))
 
 
-@dataclass(frozen=True)
-class Trial:
+@dataclass(frozen=True, kw_only=True)
+class Trial(Served):
     """A running proxy, its origin, and the condition to measure."""
 
     condition: Condition
     setting: Setting
-    proxy: Running
     origin: Running
     work: Path
 
     def load(self, **changes: Any) -> RequestsRecord:
         """Loads the proxy; returns the generator's report."""
         options = self.setting.options_of(self.condition) | changes
-        return Bench(self.proxy, self.setting.cores, self.setting.seed).closed_loop(**options)
+        return Bench(self.server, self.setting.cores, self.setting.seed).closed_loop(**options)
 
-    def end_origin(self) -> None:
-        """Ends the origin: every later response comes from the proxy's cache."""
+    def fill(self) -> None:
+        """Requests the document until it is stored, and ends the origin: later responses come from the cache."""
+        for _ in range(ASKED_FIRST):
+            self.verify()
+            time.sleep(SETTLE_SECONDS)
         self.origin.stop()
+        self.verify()
 
     def verify(self) -> None:
         """Checks that the proxy returns the condition's document."""
-        verify(self.proxy.url + self.condition.path, self.setting.site / self.condition.size)
+        verify(self.server.url + self.condition.path, self.setting.site / self.condition.size)
 
 
-def measure(condition: Condition, competitor: Competitor, repetition: int, setting: Setting) -> Cell:
-    """Measures one cell. If a proxy fails, the cell has `trouble`; only Ctrl-C reaches the caller."""
-    began = time.monotonic()
-    if setting.congestion_control is not None:
-        network.enter_own(setting.congestion_control)
-    found = _measure(Cell(condition.name, competitor.name, repetition), condition, competitor, setting)
-    return replace(found, seconds=time.monotonic() - began)
+@contextmanager
+def serving(condition: Condition, competitor: Competitor, setting: Setting) -> Iterator[Trial]:
+    """Starts an origin and a proxy, and checks its response, which it has stored if hits are measured.
 
-
-def _measure(found: Cell, condition: Condition, competitor: Competitor, setting: Setting) -> Cell:
+    Raises:
+        CouldNotRun: one of them does not start, or answers wrongly.
+    """
     # If there is a file system in memory, a cache that consists of files is in memory, too.
     folder = MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-", dir=folder) as scratch:
         work = Path(scratch)
         # Proxies that change to another user must enter the folder.
         work.chmod(0o755)
-        try:
-            with upstream.start(setting.site, work / "origin", setting.cores.generator, condition) as origin:
-                launch = Launch(setting.site, work, setting.cores.server, "", upstream=origin.url)
-                with competitor.start(launch, condition) as proxy:
-                    trial = Trial(condition, setting, proxy, origin, work)
-                    trial.verify()
-                    return _MEASURES[condition.of](replace(found, version=proxy.version), trial)
-        except (CouldNotRun, ServerStopped, WrongResponse, Forgotten) as error:
-            return with_trouble(found, error)
-        except Interrupted as error:
-            raise KeyboardInterrupt from error
+        with upstream.start(setting.site, work / "origin", setting.cores.generator, condition) as origin:
+            launch = Launch(setting.site, work, setting.cores.server, "", upstream=origin.url)
+            with competitor.start(launch, condition) as proxy:
+                trial = Trial(proxy, condition=condition, setting=setting, origin=origin, work=work)
+                trial.verify()
+                if condition.of == "hit":
+                    trial.fill()
+                yield trial
+
+
+def load(found: cell.Cell, condition: Condition, setting: Setting, trial: Trial) -> Cell:
+    """Measures a running proxy.
+
+    Raises:
+        CouldNotRun, ServerStopped, Interrupted: there is no figure.
+    """
+    del setting
+    assert isinstance(found, Cell)
+    return _LOADS[condition.of](found, trial)
 
 
 def _hits(found: Cell, trial: Trial) -> Cell:
-    for _ in range(ASKED_FIRST):
-        trial.verify()
-        time.sleep(SETTLE_SECONDS)
-    trial.end_origin()
-    trial.verify()
     return with_figures(found, trial.load(), trial.condition)
 
 
 def _passing(found: Cell, trial: Trial) -> Cell:
     condition, setting = trial.condition, trial.setting
-    requests = unique_paths.rounded((setting.duration_seconds + setting.warm_up_seconds) * REQUESTS_PER_SECOND_MAX)
-    options = unique_paths.write(trial.work / "sessions", requests, condition.size, condition.size_bytes)
-    # The generator must not poll, because the origin shares its core.
-    result = trial.load(path="", options=[*options, "--wait", "sleep"])
-    return replace(with_figures(found, result, condition), upstream_connections=upstream.connections(trial.origin))
+    sessions = unique_paths.sessions(setting.seconds_of(condition) * REQUESTS_PER_SECOND_MAX, condition.clients)
+    options = _sessions(trial.work / "sessions", sessions, condition, first=found.repetition * sessions)
+    result = trial.load(path="", options=options)
+    # In turn, connections of earlier rounds are used again.
+    connections = None if setting.in_turn else upstream.connections(trial.origin)
+    return replace(with_figures(found, result, condition), upstream_connections=connections)
 
 
 def _storing(found: Cell, trial: Trial) -> Cell:
     condition = trial.condition
-    before = stored.memory(trial.proxy, trial.work)
+    before = stored.memory(trial.server, trial.work)
     sessions = trial.work.parent / f"{trial.work.name}-sessions"
     try:
-        options = unique_paths.write(sessions, STORED_OBJECTS, condition.size, condition.size_bytes)
-        options += ["--sessions", str(unique_paths.SESSIONS), "--wait", "sleep"]
+        number = unique_paths.sessions(STORED_OBJECTS)
+        options = [*_sessions(sessions, number, condition), "--sessions", str(number)]
         result = trial.load(path="", warm_up_seconds=0.0, duration_seconds=STORE_SECONDS_MAX, options=options)
     finally:
         sessions.unlink(missing_ok=True)
     answered = result.requests
     if result.errors or answered < STORED_OBJECTS:
         raise Forgotten(f"{answered:,} of {STORED_OBJECTS:,} requests were answered, {result.errors:,} failed")
-    after = stored.memory(trial.proxy, trial.work)
-    trial.end_origin()
-    kept = stored.kept_fraction(trial.proxy, list(unique_paths.paths(STORED_OBJECTS, condition.size)))
+    after = stored.memory(trial.server, trial.work)
+    trial.origin.stop()
+    kept = stored.kept_fraction(trial.server, list(unique_paths.paths(STORED_OBJECTS, condition.size)))
     return replace(found, stored=Stored(answered, before[0], after[0], before[1], after[1], kept))
 
 
-_MEASURES: dict[Kind, Callable[[Cell, Trial], Cell]] = {
+def _sessions(file: Path, sessions: int, condition: Condition, first: int = 0) -> list[str]:
+    """Writes sessions of new paths; returns the generator's options."""
+    options = unique_paths.write(file, sessions, condition.size, condition.size_bytes, first)
+    # The generator must not poll, because the origin shares its core.
+    return [*options, "--wait", "sleep"]
+
+
+_LOADS: dict[Kind, Callable[[Cell, Trial], Cell]] = {
     "hit": _hits,
     "pass": _passing,
     "keep": _passing,

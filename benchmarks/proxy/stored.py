@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.server import idle
+from sojourn.failure import CouldNotRun
 from sojourn.systems import Running
 
 SETTLE_SECONDS = 1.0
@@ -19,7 +20,7 @@ KEPT_FRACTION_MIN = 0.95
 _BLOCK_BYTES = 512
 
 
-class Forgotten(Exception):
+class Forgotten(CouldNotRun):
     """The proxy has not stored enough of the responses."""
 
 

@@ -6,24 +6,25 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-SESSIONS = 500
-"""The sessions of a file, all of the same length: a client opens a connection for each."""
+SESSION_REQUESTS = 250
+"""A client opens a connection for each session."""
+CLIENT_SESSIONS_MIN = 2
+"""A client that is faster than others must not request what has been requested."""
 
 
-def rounded(requests: float) -> int:
-    """Rounds up to a number that makes equal sessions."""
-    return math.ceil(requests / SESSIONS) * SESSIONS
+def sessions(requests: float, clients: int = 0) -> int:
+    """Returns the number of sessions that have this many requests, and are enough for all clients."""
+    return max(math.ceil(requests / SESSION_REQUESTS), CLIENT_SESSIONS_MIN * clients)
 
 
-def paths(requests: int, size: str) -> Iterator[str]:
+def paths(requests: int, size: str, first: int = 0) -> Iterator[str]:
     """Returns this many paths; the origin answers all with the same document."""
-    return (f"/{number}/{size}" for number in range(requests))
+    return (f"/{number}/{size}" for number in range(first, first + requests))
 
 
-def write(file: Path, requests: int, size: str, size_bytes: int) -> list[str]:
-    """Writes a session file of this many requests in equal sessions; returns the options for `sojourn load`."""
-    each = requests // SESSIONS
-    assert each * SESSIONS == requests, "sessions are of one length"
-    lines = [f"{path} size={size_bytes}" for path in paths(requests, size)]
-    file.write_text("\n\n".join("\n".join(lines[at : at + each]) for at in range(0, requests, each)) + "\n")
+def write(file: Path, number: int, size: str, size_bytes: int, first: int = 0) -> list[str]:
+    """Writes a file of this many sessions after the `first` ones; returns the options for `sojourn load`."""
+    each = SESSION_REQUESTS
+    lines = [f"{path} size={size_bytes}" for path in paths(number * each, size, first * each)]
+    file.write_text("\n\n".join("\n".join(lines[at : at + each]) for at in range(0, len(lines), each)) + "\n")
     return ["--session-log", str(file)]

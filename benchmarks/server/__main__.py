@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.server import conditions
-from benchmarks.server.cell import measure
+from benchmarks.server.cell import load, serving
 from benchmarks.server.command import Command
 from benchmarks.server.competitors import competitors
 from benchmarks.server.outcome import Outcome
@@ -14,7 +14,8 @@ COMMAND = Command(
         program="benchmarks/server/bench",
         documents=conditions.documents(),
         site_bytes_max=100_000_000,
-        measure=measure,
+        serving=serving,
+        load=load,
         outcome=Outcome,
     ),
     conditions=conditions.CONDITIONS,

@@ -1,4 +1,4 @@
-"""One cell of the tables: starts a server, checks it, loads it or fills it with idle connections, and stops it."""
+"""A cell of the tables: a server is started and checked, and then loaded or filled with idle connections."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from benchmarks.server import h2load, httparena, idle, network, start
+from benchmarks.server import h2load, httparena, idle, start
 from benchmarks.server.competitors import Competitor
 from benchmarks.server.conditions import Condition
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
@@ -20,7 +22,7 @@ from sojourn.engine.results import ServerUse, Unavailable
 from sojourn.failure import CouldNotRun
 from sojourn.loading.record import RequestsRecord, Step
 from sojourn.machine.cores import Cores
-from sojourn.systems import Launch
+from sojourn.systems import Launch, Running
 from sojourn.text import format
 
 VERIFY_TIMEOUT_SECONDS = 10.0
@@ -43,14 +45,17 @@ class Setting:
     warm_up_seconds: float
     congestion_control: str | None
     """None leaves congestion control and network as they are."""
+    in_turn: bool = False
+    """Whether servers stay from one cell to the next."""
 
     def seconds_of(self, condition: Condition) -> float:
         """Returns how long a cell's load takes, without starting and stopping."""
         if not condition.is_load:
             return 0.0
-        return self.duration_seconds + self._warm_up(condition)
+        return self.duration_seconds + self.warm_up_of(condition)
 
-    def _warm_up(self, condition: Condition) -> float:
+    def warm_up_of(self, condition: Condition) -> float:
+        """Returns the warm-up of a cell, which is longer for many clients."""
         return self.warm_up_seconds + condition.clients / 1000 * SETTLE_SECONDS_PER_1000_CLIENTS
 
     def options_of(self, condition: Condition) -> dict[str, Any]:
@@ -58,7 +63,7 @@ class Setting:
             "path": condition.path,
             "clients": condition.clients,
             "duration_seconds": self.duration_seconds,
-            "warm_up_seconds": self._warm_up(condition),
+            "warm_up_seconds": self.warm_up_of(condition),
             "connection": condition.connection,
         }
 
@@ -123,45 +128,63 @@ class Cell:
 C = TypeVar("C", bound=Cell)
 
 
-def measure(condition: Condition, competitor: Competitor, repetition: int, setting: Setting) -> Cell:
-    """Measures one cell. If a server fails, the cell has `trouble`; only Ctrl-C reaches the caller."""
+@dataclass(frozen=True)
+class Served:
+    """A server that runs and answers rightly, and what its load needs."""
+
+    server: Running
+    options: Sequence[str] = ()
+    """More options of the generator."""
+
+
+def attempted(cell: C, measure: Callable[[C], C]) -> C:
+    """Returns the measured cell. If a server fails, it has `trouble`; only Ctrl-C reaches the caller."""
     began = time.monotonic()
-    if setting.congestion_control is not None:
-        network.enter_own(setting.congestion_control)
-    cell = _measure(Cell(condition.name, competitor.name, repetition), condition, competitor, setting)
-    return replace(cell, seconds=time.monotonic() - began)
+    try:
+        found = measure(cell)
+    except (CouldNotRun, ServerStopped) as error:
+        found = with_trouble(cell, error)
+    except Interrupted as error:
+        raise KeyboardInterrupt from error
+    return replace(found, seconds=time.monotonic() - began)
 
 
-def _measure(cell: Cell, condition: Condition, competitor: Competitor, setting: Setting) -> Cell:
-    with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as work:
+@contextmanager
+def serving(condition: Condition, competitor: Competitor, setting: Setting) -> Iterator[Served]:
+    """Starts a server and checks its responses.
+
+    Raises:
+        CouldNotRun: it does not start, or answers wrongly.
+    """
+    with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as scratch:
+        work = Path(scratch)
         # Apache's worker runs as another user and must enter the folder.
-        Path(work).chmod(0o755)
-        launch = Launch(setting.site, Path(work), setting.cores.server, "", condition.access_log)
-        try:
-            if condition.protocol != "http":
-                launch = replace(launch, certificate=h2load.certificate(Path(work)))
-            with competitor.start(launch, condition) as server:
-                trusted = launch.certificate.chain if launch.certificate else None
-                _verify(server.url, condition, competitor, setting.site, trusted)
-                cell = replace(cell, version=server.version)
-                if condition.protocol != "http" and condition.handshake is None:
-                    found = h2load.load(server, condition, setting.cores.generator, setting.duration_seconds)
-                    return _with_load(cell, found)
-                if condition.idle:
-                    return replace(cell, memory=idle.measure(server, condition))
-                if condition.is_start:
-                    return replace(cell, start=start.measure(server, condition, setting.cores.server))
-                options = setting.options_of(condition)
-                if trusted is not None:
-                    options["options"] = _handshake_options(condition, trusted)
-                if condition.is_arena:
-                    options["options"] = _arena_options(competitor, Path(work))
-                result = Bench(server, setting.cores, setting.seed).closed_loop(**options)
-                return with_figures(cell, result, condition)
-        except (CouldNotRun, ServerStopped, idle.Refused, WrongResponse) as error:
-            return with_trouble(cell, error)
-        except Interrupted as error:
-            raise KeyboardInterrupt from error
+        work.chmod(0o755)
+        launch = Launch(setting.site, work, setting.cores.server, "", condition.access_log)
+        if condition.protocol != "http":
+            launch = replace(launch, certificate=h2load.certificate(work))
+        trusted = launch.certificate.chain if launch.certificate else None
+        with competitor.start(launch, condition) as server:
+            _verify(server.url, condition, competitor, setting.site, trusted)
+            yield Served(server, _options(condition, competitor, work, trusted))
+
+
+def load(cell: Cell, condition: Condition, setting: Setting, served: Served) -> Cell:
+    """Measures a running server.
+
+    Raises:
+        CouldNotRun, ServerStopped, Interrupted: there is no figure.
+    """
+    server = served.server
+    if condition.idle:
+        return replace(cell, memory=idle.measure(server, condition))
+    if condition.is_start:
+        return replace(cell, start=start.measure(server, condition, setting.cores.server))
+    if condition.protocol != "http" and condition.handshake is None:
+        moments = setting.duration_seconds, setting.warm_up_of(condition)
+        return _with_load(cell, h2load.load(server, condition, setting.cores.generator, *moments))
+    options = setting.options_of(condition) | {"options": served.options}
+    return with_figures(cell, Bench(server, setting.cores, setting.seed).closed_loop(**options), condition)
 
 
 def _verify(url: str, condition: Condition, competitor: Competitor, site: Path, trusted: Path | None) -> None:
@@ -175,16 +198,16 @@ def _verify(url: str, condition: Condition, competitor: Competitor, site: Path, 
         verify(f"{url}{httparena.FOLDER}/{file.name}", document, accept_encoding=httparena.ACCEPT_ENCODING)
 
 
-def _arena_options(competitor: Competitor, work: Path) -> list[str]:
-    """Returns the generator's options for the files of HttpArena; it takes a body of another size for an error."""
-    files = work / "httparena.list"
-    files.write_text(httparena.file_list(competitor.name))
-    return ["--mix", str(files), "--header", f"Accept-Encoding: {httparena.ACCEPT_ENCODING}"]
-
-
-def _handshake_options(condition: Condition, trusted: Path) -> list[str]:
-    """Returns the generator's options for a connection with TLS per request."""
-    return ["--cacert", str(trusted), *(["--no-resumption"] if condition.handshake == "full" else [])]
+def _options(condition: Condition, competitor: Competitor, work: Path, trusted: Path | None) -> list[str]:
+    """Returns the generator's options for the files of HttpArena, or for a connection with TLS per request."""
+    if condition.is_arena:
+        files = work / "httparena.list"
+        # The generator takes a body of another size for an error.
+        files.write_text(httparena.file_list(competitor.name))
+        return ["--mix", str(files), "--header", f"Accept-Encoding: {httparena.ACCEPT_ENCODING}"]
+    if trusted is not None:
+        return ["--cacert", str(trusted), *(["--no-resumption"] if condition.handshake == "full" else [])]
+    return []
 
 
 def with_trouble(cell: C, error: Exception) -> C:
@@ -259,7 +282,7 @@ def _law_holds(result: RequestsRecord) -> bool:
     return median is not None and median * 4 < result.duration_seconds
 
 
-class WrongResponse(Exception):
+class WrongResponse(CouldNotRun):
     """A server does not serve the document correctly."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic
+from typing import Any, Generic
 
 import typer
 from rich.console import Console
@@ -22,7 +22,7 @@ from sojourn.failure import CouldNotRun
 class Command(Generic[K]):
     """A benchmark, and what the command line may select of it."""
 
-    benchmark: Benchmark[K]
+    benchmark: Benchmark[K, Any]
     conditions: Sequence[K]
     everybody: Callable[[], Sequence[Competitor]]
     kind: str
@@ -59,9 +59,8 @@ class Command(Generic[K]):
             asked = options.Asked(
                 repetitions, duration, warm_up, congestion_control, seed, output, docs, resume, quick, in_turn
             )
-            if in_turn and (self.benchmark.in_turn is None or resume):
-                why = "goes on" if resume else "measures"
-                raise CouldNotRun(f"{self.benchmark.program} never {why} in turn", "leave --in-turn out")
+            if in_turn and resume:
+                raise CouldNotRun(f"{self.benchmark.program} never goes on in turn", "leave --in-turn or --resume out")
             conditions = selection.chosen(only, self.conditions, "condition")
             everybody = competitors.chosen(who, self.everybody())
             self.check()

@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from benchmarks.server.conditions import Condition
+from sojourn.failure import CouldNotRun
 from sojourn.systems import Running
 
 ANSWER_TIMEOUT_SECONDS = 3.0
@@ -24,7 +25,7 @@ SETTLE_SECONDS = 0.5
 RECEIVE_BYTES_MAX = 65_536
 
 
-class Refused(Exception):
+class Refused(CouldNotRun):
     """The server did not keep the connections."""
 
 
@@ -118,5 +119,7 @@ def tree(pids: Iterable[int]) -> Iterator[int]:
     """Yields the processes and their descendants."""
     for pid in pids:
         yield pid
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            yield from tree([int(child) for child in (task / "children").read_text().split()])
+        # It may end meanwhile.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                yield from tree([int(child) for child in (task / "children").read_text().split()])

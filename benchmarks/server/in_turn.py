@@ -6,68 +6,39 @@ the same speed, so the ratios within the rounds say more than the ratio of two m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
-from statistics import median
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from rich.console import Console
-from scipy.stats import binom
 
 from benchmarks.selection import shuffled
-from benchmarks.server.cell import Cell, Setting
+from benchmarks.server import h2load, network
+from benchmarks.server.cell import Cell, Served, Setting, attempted, with_trouble
 from benchmarks.server.competitors import Competitor
 from benchmarks.server.conditions import Condition
 from benchmarks.server.progress import Progress
-from benchmarks.server.results import Record, Row, Table
+from benchmarks.server.results import Record, Table, ratio
+from sojourn.failure import CouldNotRun
 from sojourn.machine import cores
-from sojourn.systems import Running
+from sojourn.text import format
 
-ROUNDS_MIN = 6
-"""With fewer ratios, the range of all of them covers the median in less than 95 % of cases."""
-TAIL = 0.025
-"""The probability that the median is beyond either end of an interval."""
+WATCHED_SECONDS = 0.5
+IDLE_FRACTION_MAX = 0.02
+"""A server that uses more of the core while no one asks it would slow down the others."""
 
 K = TypeVar("K", bound=Condition)
+S = TypeVar("S", bound=Served)
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """What one server costs of another, over the rounds: the median, and its interval at 95 % by the ratios' ranks."""
-
-    median: float
-    low: float
-    high: float
-    rounds: int
-
-    @staticmethod
-    def of(row: Row, other: Row) -> Ratio | None:
-        """Returns None if too few rounds have both figures."""
-        theirs = {cell.repetition: cell.cost for cell in other.cells}
-        pairs = [(cell.cost, theirs.get(cell.repetition)) for cell in row.cells]
-        ratios = sorted(ours / cost for ours, cost in pairs if ours and cost)
-        rounds = len(ratios)
-        if rounds < ROUNDS_MIN:
-            return None
-        # How many ratios are below the median is binomial, as heads of a coin are.
-        place = 0
-        while binom.cdf(place + 1, rounds, 0.5) <= TAIL:
-            place += 1
-        return Ratio(median(ratios), ratios[place], ratios[-1 - place], rounds)
-
-
-@dataclass(frozen=True)
-class InTurn(Generic[K]):
+class InTurn(Generic[K, S]):
     """How a benchmark measures servers that stay."""
 
-    serving: Callable[[K, Competitor, Setting], AbstractContextManager[Running]]
-    """Starts and checks a server.
-
-    Raises:
-        CouldNotRun: it does not start, or answers wrongly.
-    """
-    load: Callable[[K, Competitor, int, Setting, Running], Cell]
+    serving: Callable[[K, Competitor, Setting], AbstractContextManager[S]]
+    load: Callable[[Cell, K, Setting, S], Cell]
 
     def measure(
         self,
@@ -78,38 +49,72 @@ class InTurn(Generic[K]):
         record: Record,
         console: Console,
     ) -> bool:
-        """Measures all rounds of each condition; returns true if it reached the end."""
-        taking = [(condition, [each for each in everybody if each.takes(condition)]) for condition in chosen]
+        """Measures all rounds of each condition under load; returns true if it reached the end."""
+        taking = [(each, [who for who in everybody if who.takes(each)]) for each in chosen if each.is_load]
         loads = [setting.seconds_of(condition) for condition, who in taking for _ in range(repetitions * len(who))]
         with cores.keep_off_server_core(setting.cores), Progress(console, loads) as progress:
             try:
                 for condition, who in taking:
+                    if setting.congestion_control is not None:
+                        network.enter_own(setting.congestion_control)
                     with ExitStack() as servers:
-                        running = [
-                            (each, servers.enter_context(self.serving(condition, each, setting))) for each in who
-                        ]
+                        running = self._started(condition, who, setting, record, servers)
+                        progress.leave_out(repetitions * (len(who) - len(running)))
                         for repetition in range(repetitions):
-                            for each, server in shuffled(running, repetition, setting.seed):
+                            for each, served in shuffled(running, repetition, setting.seed):
                                 progress.begin(f"{condition.name} {each.name}")
-                                cell = self.load(condition, each, repetition, setting, server)
+                                cell = record.cell(condition.name, each.name, repetition)
+                                cell = self._turn(cell, condition, setting, served)
                                 record.add(cell)
                                 progress.done(cell)
             except KeyboardInterrupt:
                 return False
         return True
 
+    def _started(
+        self, condition: K, who: Sequence[Competitor], setting: Setting, record: Record, servers: ExitStack
+    ) -> list[tuple[Competitor, S]]:
+        """Starts the servers; records those that cannot take part."""
+        running = []
+        for each in who:
+            try:
+                running.append((each, servers.enter_context(self.serving(condition, each, setting))))
+            except CouldNotRun as error:
+                record.add(with_trouble(record.cell(condition.name, each.name, 0), error))
+        return list(self._quiet(condition, running, record))
+
+    def _quiet(
+        self, condition: K, running: Sequence[tuple[Competitor, S]], record: Record
+    ) -> Iterator[tuple[Competitor, S]]:
+        """Yields the servers that do nothing while they are idle; stops and records the others."""
+        before = [h2load.cpu_seconds(served.server.pids) for _, served in running]
+        time.sleep(WATCHED_SECONDS)
+        for (each, served), earlier in zip(running, before, strict=True):
+            used = (h2load.cpu_seconds(served.server.pids) - earlier) / WATCHED_SECONDS
+            if used <= IDLE_FRACTION_MAX:
+                yield each, served
+                continue
+            served.server.stop()
+            why = CouldNotRun(f"it uses {format.percent(used)} of the core while it is idle, and cannot wait its turn")
+            record.add(with_trouble(record.cell(condition.name, each.name, 0), why))
+
+    def _turn(self, cell: Cell, condition: K, setting: Setting, served: S) -> Cell:
+        """Returns the figures of a moment; those of one that failed are left out."""
+        known = replace(cell, version=served.server.version)
+        found = attempted(known, lambda known: self.load(known, condition, setting, served))
+        return replace(known, seconds=found.seconds, trouble=found.trouble) if found.trouble else found
+
 
 def lines(tables: Sequence[Table]) -> list[str]:
-    """Returns a line for each server, compared with the reference, or the floor where there is none."""
+    """Returns a line for each server and each that it is compared with: the reference, the best peer, the floor."""
     found = []
     for table in tables:
-        other = table.reference or table.best("null")
         for row in table.rows:
-            if other is None or row is other or row.trouble:
-                continue
-            if ratio := Ratio.of(row, other):
-                found.append(
-                    f"{table.condition.name} {row.competitor}: {ratio.median:.3f} of {other.competitor} "
-                    f"({ratio.low:.3f} to {ratio.high:.3f} at 95 %, {ratio.rounds} rounds)"
-                )
+            for other in table.compared:
+                measured = ratio(row, other) if other is not row and row.is_sound else None
+                if measured is not None and measured.low is not None:
+                    found.append(
+                        f"{table.condition.name} {row.competitor}: {measured.value:.3f} of {other.competitor} "
+                        f"({measured.low:.3f} to {measured.high:.3f} at 95 %, {measured.batches} rounds)"
+                    )
     return found

@@ -33,7 +33,7 @@ InTurn = Annotated[
     typer.Option(
         "--in-turn",
         help="Keep all servers running and load one after the other, round after round (--repetitions): ratios on a "
-        "machine whose speed changes. A short --duration is enough.",
+        "machine whose speed changes. Moments are enough: --repetitions 60 --duration 200ms --warm-up 50ms.",
     ),
 ]
 
@@ -70,4 +70,5 @@ class Asked:
             duration_seconds=moment or quantity.seconds(self.duration),
             warm_up_seconds=moment or quantity.seconds(self.warm_up),
             congestion_control=control,
+            in_turn=self.in_turn,
         )

@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from benchmarks.server import page, plot
+from benchmarks.server import in_turn, page, plot
 from benchmarks.server.competitors import Competitor
 from benchmarks.server.conditions import Condition
-from benchmarks.server.in_turn import lines as in_turn_lines
-from benchmarks.server.results import Record, Table, tables
+from benchmarks.server.results import Record, Table, ratio, tables
 from benchmarks.server.targets import Tables, Verdict, judge
 from sojourn.engine.description import default_architecture
+from sojourn.loading.confidence import Estimate
 from sojourn.report.image import image
 from sojourn.text import format
 
@@ -34,7 +34,7 @@ class Outcome:
         *,
         complete: bool,
     ) -> None:
-        self.measured = tables(record.cells, chosen, everybody)
+        self.measured = tables(record.cells, chosen, everybody, in_turn=bool(record.run.get("in_turn")))
         self.tables = Tables(self.measured, self._default())
         versions = {cell.competitor: cell.version for cell in record.cells if cell.version}
         peers = {each.name: versions[each.name] for each in everybody if each.kind == "peer" and each.name in versions}
@@ -47,8 +47,9 @@ class Outcome:
             console.print(grid(table))
             for note in page.notes([table]):
                 console.print(Text(note, style="dim"), soft_wrap=True)
-        for line in self._in_turn():
-            console.print(line, highlight=False, soft_wrap=True)
+        if self.run.get("in_turn"):
+            for line in in_turn.lines(self.measured):
+                console.print(line, highlight=False, soft_wrap=True)
         for verdict in self._verdicts():
             if verdict.measured is not None:
                 console.print(verdict.line, highlight=False)
@@ -59,10 +60,6 @@ class Outcome:
         path = folder / f"{self.name}.md"
         path.write_text(self._page(folder))
         return path
-
-    def _in_turn(self) -> list[str]:
-        """Returns the ratios within rounds, if it was measured in turn."""
-        return in_turn_lines(self.measured) if self.run.get("in_turn") else []
 
     def _default(self) -> str:
         """Returns the architecture to which the targets apply."""
@@ -93,5 +90,10 @@ def grid(table: Table) -> Grid:
         rate = page.median_of(row.spread(lambda cell: cell.requests_per_second))
         response = page.median_of(row.spread(lambda cell: cell.response_time_p50_seconds))
         cells = (f"{row.competitor}{page.mark(row)}", page.cost_of(row, idle=idle), format.number(rate))
-        drawn.add_row(*map(Text, (*cells, format.seconds(response), page.ratio_of(row, table.reference))))
+        beside = format.NOT_MEASURED if row is table.reference else _short(ratio(row, table.reference))
+        drawn.add_row(*map(Text, (*cells, format.seconds(response), beside)))
     return drawn
+
+
+def _short(estimate: Estimate | None) -> str:
+    return format.NOT_MEASURED if estimate is None else f"{estimate.value:.2f}"

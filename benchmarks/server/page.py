@@ -11,6 +11,7 @@ from benchmarks.markdown import machine_rows, table_of, warnings
 from benchmarks.server.competitors import Kind
 from benchmarks.server.results import Row, Spread, Table, ratio
 from benchmarks.server.targets import Tables, Verdict, judge
+from sojourn.loading.confidence import Estimate
 from sojourn.text import format
 
 LIMITED = "†"
@@ -20,10 +21,21 @@ STOLEN_FRACTION_WORTH_A_WORD = 0.02
 KINDS: dict[Kind, str] = {"ours": "Sojourn", "peer": "", "null": "limit"}
 _MICROSECONDS = 1e6
 _OWN_NETWORK = (
-    "Each cell has a network namespace of its own with only a loopback, so that no connection of an earlier one\n"
+    "{} has a network namespace of its own with only a loopback, so that no connection of an earlier one\n"
     "  waits in it."
 )
 _SYSTEM_NETWORK = "All cells share the system's network, in which connections of earlier ones may still wait."
+_REPEATED = """$repetitions repetitions, each of all cells in an order drawn from seed $seed. In each cell everything is
+  started afresh, one response is compared with the document by status, size and hash, and then $duration are measured
+  after a warm-up of at least $warm_up."""
+_IN_TURN = """All servers of a condition run, and one response of each is compared with the document by status, size and
+  hash. Then each is loaded in each of $repetitions rounds, in an order drawn from seed $seed: $duration are measured
+  after a warm-up of at least $warm_up. A server that uses the core while it is idle cannot take part."""
+_RATIOS_IN_TURN = """
+Servers were measured in turn, because the machine's speed changes. So a ratio is the median of the ratios within each
+round, with its interval at 95 % in brackets and the number of rounds. Rounds in which a server failed (✗) are left out;
+it is compared if it did not in most.
+"""
 
 
 def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables, images: Sequence[tuple[str, str]]) -> str:
@@ -50,12 +62,25 @@ def circumstances(run: dict[str, Any]) -> dict[str, object]:
         "machine": _machine(run),
         "server_core": run["cores"]["server"],
         "generator_core": run["cores"]["generator"],
-        "repetitions": run["repetitions"],
-        "seed": run["seed"],
-        "duration": format.seconds(run["duration_seconds"]),
-        "warm_up": format.seconds(run["warm_up_seconds"]),
-        "network": _OWN_NETWORK if run["own_network"] else _SYSTEM_NETWORK,
+        "network": _network(run),
+        **_way(run),
         "congestion_control": run["congestion_control"],
+    }
+
+
+def _network(run: dict[str, Any]) -> str:
+    what = "Each condition" if run.get("in_turn") else "Each cell"
+    return _OWN_NETWORK.format(what) if run["own_network"] else _SYSTEM_NETWORK
+
+
+def _way(run: dict[str, Any]) -> dict[str, str]:
+    """Returns how cells and ratios were measured: each by itself, or in turn."""
+    in_turn = run.get("in_turn")
+    moments = {name: format.seconds(run[f"{name}_seconds"]) for name in ("duration", "warm_up")}
+    way = Template(_IN_TURN if in_turn else _REPEATED)
+    return {
+        "repeated": way.substitute(moments, repetitions=run["repetitions"], seed=run["seed"]),
+        "ratios": _RATIOS_IN_TURN if in_turn else "",
     }
 
 
@@ -89,9 +114,18 @@ def mark(row: Row) -> str:
 
 
 def ratio_of(row: Row, other: Row | None) -> str:
-    """Returns a ratio of costs; empty for the reference itself."""
-    value = ratio(row, other)
-    return format.NOT_MEASURED if value is None or row is other else f"{value:.2f}"
+    """Returns a ratio of costs, in turn with its interval and the number of rounds; empty for the reference itself."""
+    found = ratio(row, other)
+    if found is None or row is other:
+        return format.NOT_MEASURED
+    return f"{with_interval(found)}, {found.batches}" if found.batches else f"{found.value:.2f}"
+
+
+def with_interval(estimate: Estimate) -> str:
+    """Returns a ratio with its interval, if it has one."""
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.2f}"
+    return f"{estimate.value:.3f} [{estimate.low:.3f}–{estimate.high:.3f}]"
 
 
 def cost_of(row: Row, *, idle: bool) -> str:
@@ -116,7 +150,10 @@ def targets(verdicts: Iterable[Verdict], default: str) -> str:
         target = verdict.target
         who = f"`{default}`" if target.of == "default" else target.of
         unit, digits = (f" {target.unit}", 0) if target.unit else ("", 2)
-        measured = format.NOT_MEASURED if verdict.measured is None else f"{verdict.measured:,.{digits}f}{unit}"
+        measured = format.NOT_MEASURED
+        if verdict.estimate is not None:
+            figure = verdict.estimate
+            measured = f"{figure.value:,.{digits}f}{unit}" if figure.low is None else with_interval(figure)
         word = f"**{verdict.word}**" if verdict.word == "not met" else verdict.word
         rows.append(
             [verdict.condition.title, who, target.against, f"≤ {target.bound:.{digits}f}{unit}", measured, word]

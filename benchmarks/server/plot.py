@@ -124,7 +124,7 @@ def _series(
         points: list[Point | None] = []
         for table in tables:
             row = look.chosen(table)
-            found = figure(table, row) if row is not None and row.trouble is None else None
+            found = figure(table, row) if row is not None and row.is_sound else None
             if found is not None:
                 middle, low, high = found
                 points.append(Point(place(table.condition), middle, word(middle), low, high))

@@ -37,6 +37,11 @@ class Progress:
     ) -> None:
         self._show("")
 
+    def leave_out(self, cells: int) -> None:
+        """Takes the next cells from the plan."""
+        del self._left[:cells]
+        self._total -= cells
+
     def begin(self, name: str) -> None:
         self._began = time.monotonic()
         self._name = name

@@ -13,10 +13,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.ratio import median_ratio
 from benchmarks.server.cell import Cell
 from benchmarks.server.competitors import REFERENCE, Competitor, Kind
 from benchmarks.server.conditions import Condition
 from sojourn.failure import CouldNotRun
+from sojourn.loading.confidence import Estimate
 
 FILE = "cells.jsonl"
 _MUST_AGREE = ("seed", "duration_seconds", "warm_up_seconds", "congestion_control", "engine_modified")
@@ -25,12 +27,12 @@ Key = tuple[str, str, int]
 
 
 class Record:
-    """The file of a run; each line is a cell of the type `kind`."""
+    """The file of a run; each line is a cell of the type `cell`."""
 
-    def __init__(self, folder: Path, run: dict[str, Any], *, resume: bool, kind: type[Cell] = Cell) -> None:
+    def __init__(self, folder: Path, run: dict[str, Any], *, resume: bool, cell: type[Cell] = Cell) -> None:
         self.path = folder / FILE
         self.run = run
-        self._kind = kind
+        self.cell = cell
         self.cells: list[Cell] = []
         folder.mkdir(parents=True, exist_ok=True)
         if resume and self.path.is_file():
@@ -48,7 +50,7 @@ class Record:
                     "leave --resume out to begin anew, or give another --output",
                 )
         self.run = before
-        self.cells = [self._kind.of_json(json.loads(line)) for line in lines]
+        self.cells = [self.cell.of_json(json.loads(line)) for line in lines]
 
     @property
     def done(self) -> set[Key]:
@@ -87,6 +89,8 @@ class Row:
     competitor: str
     kind: Kind
     cells: list[Cell]
+    in_turn: bool = False
+    """Whether cells of one repetition were measured within a moment, all servers running."""
 
     def spread(self, figure: Callable[[Cell], float | None]) -> Spread | None:
         """Returns a figure's median, minimum and maximum."""
@@ -98,8 +102,17 @@ class Row:
 
     @property
     def trouble(self) -> str | None:
-        """Returns the trouble of the first repetition that has any."""
-        return next((cell.trouble for cell in self.cells if cell.trouble), None)
+        """Returns the trouble of the first repetition that has any, and in turn how many have."""
+        found = [cell.trouble for cell in self.cells if cell.trouble]
+        if not found:
+            return None
+        return f"{found[0]} ({len(found)} of {len(self.cells)} rounds)" if self.in_turn else found[0]
+
+    @property
+    def is_sound(self) -> bool:
+        """Returns true if it is compared: no repetition failed, or in turn most rounds did not."""
+        failed = sum(cell.trouble is not None for cell in self.cells)
+        return failed * 2 < len(self.cells) if self.in_turn else not failed
 
     @property
     def limited_because(self) -> str | None:
@@ -124,17 +137,25 @@ class Table:
 
     def best(self, kind: Kind) -> Row | None:
         """Returns the cheapest of a kind, among those without trouble."""
-        sound = [(row.cost.median, row) for row in self.rows if row.kind == kind and row.cost and not row.trouble]
+        sound = [(row.cost.median, row) for row in self.rows if row.kind == kind and row.cost and row.is_sound]
         return min(sound, key=lambda pair: pair[0])[1] if sound else None
 
     @property
     def reference(self) -> Row | None:
         """Returns the peer with which all others are compared, unless it had trouble."""
         row = self.row(REFERENCE)
-        return None if row is None or row.trouble else row
+        return None if row is None or not row.is_sound else row
+
+    @property
+    def compared(self) -> list[Row]:
+        """Returns those with which all others are compared: the reference, the best peer, the floor."""
+        found = (self.reference, self.best("peer"), self.best("null"))
+        return list({row.competitor: row for row in found if row}.values())
 
 
-def tables(cells: Iterable[Cell], conditions: Iterable[Condition], everybody: Iterable[Competitor]) -> list[Table]:
+def tables(
+    cells: Iterable[Cell], conditions: Iterable[Condition], everybody: Iterable[Competitor], *, in_turn: bool = False
+) -> list[Table]:
     """Returns a table for each condition that has cells."""
     by_place: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
@@ -144,7 +165,7 @@ def tables(cells: Iterable[Cell], conditions: Iterable[Condition], everybody: It
         Table(
             condition,
             [
-                Row(each.name, each.kind, by_place[condition.name, each.name])
+                Row(each.name, each.kind, by_place[condition.name, each.name], in_turn)
                 for each in known
                 if (condition.name, each.name) in by_place
             ],
@@ -154,8 +175,17 @@ def tables(cells: Iterable[Cell], conditions: Iterable[Condition], everybody: It
     return [table for table in found if table.rows]
 
 
-def ratio(row: Row | None, other: Row | None) -> float | None:
-    """Returns the cost of one over the cost of another."""
+def ratio(row: Row | None, other: Row | None) -> Estimate | None:
+    """Returns the cost of one over the cost of another: of their medians, or in turn the median over the rounds."""
+    if row is None or other is None or not row.in_turn:
+        return ratio_of_medians(row, other)
+    theirs = {cell.repetition: cell.cost for cell in other.cells}
+    pairs = [(cell.cost, theirs.get(cell.repetition)) for cell in row.cells]
+    return median_ratio([mine / their for mine, their in pairs if mine and their])
+
+
+def ratio_of_medians(row: Row | None, other: Row | None) -> Estimate | None:
+    """Returns the median cost of one over the median cost of another."""
     if row is None or other is None or row.cost is None or other.cost is None or other.cost.median <= 0:
         return None
-    return row.cost.median / other.cost.median
+    return Estimate(row.cost.median / other.cost.median)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from typing import Any, Generic, NoReturn
 
 from rich.console import Console
 
 from benchmarks import run
 from benchmarks.selection import shuffled
-from benchmarks.server.cell import Cell, Setting
+from benchmarks.server import network
+from benchmarks.server.cell import Cell, Setting, attempted
 from benchmarks.server.competitors import Competitor
-from benchmarks.server.in_turn import InTurn, K
+from benchmarks.server.in_turn import InTurn, K, S
 from benchmarks.server.options import Asked
 from benchmarks.server.outcome import Outcome
 from benchmarks.server.progress import Progress
@@ -28,29 +30,43 @@ ONCE_REPETITIONS = 1
 
 
 @dataclass(frozen=True)
-class Benchmark(Generic[K]):
+class Benchmark(Generic[K, S]):
     """The parts that differ between the benchmarks."""
 
     program: str
     documents: Sequence[Document]
     site_bytes_max: int
-    measure: Callable[[K, Competitor, int, Setting], Cell]
+    serving: Callable[[K, Competitor, Setting], AbstractContextManager[S]]
+    """Starts and checks a server, or raises CouldNotRun."""
+    load: Callable[[Cell, K, Setting, S], Cell]
+    """Measures it, or raises CouldNotRun, ServerStopped or Interrupted."""
     outcome: type[Outcome]
     cell: type[Cell] = Cell
-    in_turn: InTurn[K] | None = None
-    """How it measures in turn, if it can."""
+
+    def measure(self, condition: K, competitor: Competitor, repetition: int, setting: Setting) -> Cell:
+        """Measures a server that is started for one cell alone."""
+        if setting.congestion_control is not None:
+            network.enter_own(setting.congestion_control)
+
+        def measured(cell: Cell) -> Cell:
+            with self.serving(condition, competitor, setting) as served:
+                known = replace(cell, version=served.server.version)
+                return attempted(known, lambda known: self.load(known, condition, setting, served))
+
+        return attempted(self.cell(condition.name, competitor.name, repetition), measured)
 
 
 def run_and_end(
-    benchmark: Benchmark[K], asked: Asked, chosen: Sequence[K], everybody: Sequence[Competitor], console: Console
+    benchmark: Benchmark[K, S], asked: Asked, chosen: Sequence[K], everybody: Sequence[Competitor], console: Console
 ) -> NoReturn:
     """Measures the requested cells, prints them, writes the page if it is wanted, and ends."""
     setting = asked.setting(benchmark.documents, benchmark.site_bytes_max)
     repetitions = 1 if asked.quick else asked.repetitions
     about = describe(benchmark.program, setting, repetitions, console) | {"in_turn": asked.in_turn}
-    record = Record(asked.output, about, resume=asked.resume, kind=benchmark.cell)
-    if asked.in_turn and benchmark.in_turn is not None:
-        complete = benchmark.in_turn.measure(chosen, everybody, repetitions, setting, record, console)
+    record = Record(asked.output, about, resume=asked.resume, cell=benchmark.cell)
+    if asked.in_turn:
+        in_turn = InTurn(benchmark.serving, benchmark.load)
+        complete = in_turn.measure(chosen, everybody, repetitions, setting, record, console)
     else:
         steps = plan(chosen, everybody, repetitions, asked.seed)
         complete = measure_all(steps, setting, record, benchmark.measure, console)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from benchmarks.ratio import word
 from benchmarks.server.conditions import ARENA, CONDITIONS, SECURE, Condition
-from benchmarks.server.results import Row, Table, ratio
+from benchmarks.server.results import Row, Table, ratio, ratio_of_medians
 from benchmarks.server.start import Start
+from sojourn.loading.confidence import Estimate
 
 IDLE_BYTES_MAX = 512.0
 
@@ -20,7 +22,7 @@ class Target:
     of: str
     against: str
     bound: float
-    figure: Callable[[Tables, str], float | None]
+    figure: Callable[[Tables, str], Estimate | None]
     unit: str = ""
 
 
@@ -38,62 +40,62 @@ class Tables:
         """Returns the row of the default architecture."""
         table = self[condition]
         row = table.row(self.default) if table else None
-        return None if row is None or row.trouble else row
+        return None if row is None or not row.is_sound else row
 
 
-def against_nginx(tables: Tables, condition: str) -> float | None:
+def against_nginx(tables: Tables, condition: str) -> Estimate | None:
     """Returns the default architecture's cost over the reference's."""
     table = tables[condition]
     return ratio(tables.ours(condition), table.reference) if table else None
 
 
-def against_best_peer(tables: Tables, condition: str) -> float | None:
+def against_best_peer(tables: Tables, condition: str) -> Estimate | None:
     """Returns the default architecture's cost over the cheapest peer's."""
     table = tables[condition]
     return ratio(tables.ours(condition), table.best("peer")) if table else None
 
 
-def _against_h2o(tables: Tables, condition: str) -> float | None:
+def _against_h2o(tables: Tables, condition: str) -> Estimate | None:
     table = tables[condition]
     h2o = table.row("h2o") if table else None
-    return None if h2o is None or h2o.trouble else ratio(tables.ours(condition), h2o)
+    return None if h2o is None or not h2o.is_sound else ratio(tables.ours(condition), h2o)
 
 
-def _against_null(tables: Tables, condition: str) -> float | None:
+def _against_null(tables: Tables, condition: str) -> Estimate | None:
     table = tables[condition]
     return ratio(tables.ours(condition), table.best("null")) if table else None
 
 
-def _best_against_nginx(tables: Tables, condition: str) -> float | None:
+def _best_against_nginx(tables: Tables, condition: str) -> Estimate | None:
     table = tables[condition]
     return ratio(table.best("ours"), table.reference) if table else None
 
 
-def _bytes(tables: Tables, condition: str) -> float | None:
+def _bytes(tables: Tables, condition: str) -> Estimate | None:
     row = tables.ours(condition)
-    return row.cost.median if row and row.cost else None
+    return Estimate(row.cost.median) if row and row.cost else None
 
 
-def _start_milliseconds(tables: Tables, condition: str) -> float | None:
+def _start_milliseconds(tables: Tables, condition: str) -> Estimate | None:
     return _started(tables, condition, lambda start: start.seconds * 1e3)
 
 
-def _start_megabytes(tables: Tables, condition: str) -> float | None:
+def _start_megabytes(tables: Tables, condition: str) -> Estimate | None:
     return _started(tables, condition, lambda start: start.proportional_bytes / 1e6)
 
 
-def _program_megabytes(tables: Tables, condition: str) -> float | None:
+def _program_megabytes(tables: Tables, condition: str) -> Estimate | None:
     return _started(tables, condition, lambda start: start.program_bytes / 1e6)
 
 
-def _started(tables: Tables, condition: str, figure: Callable[[Start], float]) -> float | None:
+def _started(tables: Tables, condition: str, figure: Callable[[Start], float]) -> Estimate | None:
     row = tables.ours(condition)
     spread = row.spread(lambda cell: figure(cell.start) if cell.start else None) if row else None
-    return spread.median if spread else None
+    return Estimate(spread.median) if spread else None
 
 
-def _with_log(tables: Tables, condition: str) -> float | None:
-    return ratio(tables.ours(condition), tables.ours("keep-alive-500B"))
+def _with_log(tables: Tables, condition: str) -> Estimate | None:
+    return ratio_of_medians(tables.ours(condition), tables.ours("keep-alive-500B"))
 
 
 TARGETS: Sequence[Target] = (
@@ -127,18 +129,25 @@ TARGETS: Sequence[Target] = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """A target and the measured figure; `measured` is None if there is none without errors."""
+    """A target and the measured figure; `estimate` is None if there is none without errors."""
 
     target: Target
     condition: Condition
-    measured: float | None
+    estimate: Estimate | None
+
+    @property
+    def measured(self) -> float | None:
+        """Returns the figure without its interval."""
+        return self.estimate.value if self.estimate else None
 
     @property
     def word(self) -> str:
-        """Returns `met`, `not met` or `not measured`."""
-        if self.measured is None:
+        """Returns `met`, `not met`, `not measured`, or `not decided` if the bound is in the interval."""
+        if self.estimate is None:
             return "not measured"
-        return "met" if self.measured <= self.target.bound else "not met"
+        if self.estimate.low is not None:
+            return word(self.estimate, self.target.bound)
+        return "met" if self.estimate.value <= self.target.bound else "not met"
 
     @property
     def line(self) -> str:

@@ -80,13 +80,18 @@ def test_names_select() -> None:
 
 
 def test_no_request_is_made_twice(tmp_path: Path) -> None:
-    requests = unique_paths.rounded(1200.5)
-    assert requests == 1500
-    assert unique_paths.write(tmp_path / "log", requests, "5KB", 5000) == ["--session-log", str(tmp_path / "log")]
-    sessions = [each.splitlines() for each in (tmp_path / "log").read_text().split("\n\n")]
-    assert [len(each) for each in sessions] == [3] * unique_paths.SESSIONS
-    asked = [line for each in sessions for line in each]
-    assert len(set(asked)) == requests
+    number = unique_paths.sessions(1200.5)
+    assert number == 5
+    assert unique_paths.sessions(1200.5, clients=64) == 128
+    asked: list[str] = []
+    # Two turns.
+    for first in (0, number):
+        options = unique_paths.write(tmp_path / "log", number, "5KB", 5000, first)
+        assert options == ["--session-log", str(tmp_path / "log")]
+        sessions = [each.splitlines() for each in (tmp_path / "log").read_text().split("\n\n")]
+        assert [len(each) for each in sessions] == [unique_paths.SESSION_REQUESTS] * number
+        asked += [line for each in sessions for line in each]
+    assert len(set(asked)) == len(asked) == 2500
     assert asked[7] == "/7/5KB size=5000"
 
 

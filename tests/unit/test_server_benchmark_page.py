@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from threading import Thread
 from xml.etree import ElementTree
 
 import pytest
+from rich.console import Console
 
 from benchmarks.selection import chosen
 from benchmarks.server import conditions, h2load
-from benchmarks.server.cell import Cell
-from benchmarks.server.competitors import competitors
+from benchmarks.server.cell import Cell, Served, Setting
+from benchmarks.server.competitors import Competitor, competitors
 from benchmarks.server.idle import Growth
-from benchmarks.server.in_turn import Ratio, lines
+from benchmarks.server.in_turn import IDLE_FRACTION_MAX, InTurn, lines
 from benchmarks.server.page import page
 from benchmarks.server.plot import charts
 from benchmarks.server.results import Record, Spread, ratio, tables
 from benchmarks.server.targets import Tables, judge
 from server_benchmarks import RUN, competitor
 from sojourn.failure import CouldNotRun
+from sojourn.loading.confidence import Estimate
+from sojourn.machine.cores import Cores
 from sojourn.report.image import image
+from sojourn.systems import Running
 
 EVERYBODY = [
     competitor("sped", "ours"),
@@ -60,11 +70,11 @@ def test_a_spread_leaves_out_what_was_not_measured() -> None:
 
 def rounds(**figures: list[float | None]) -> Tables:
     found = [
-        Cell("keep-alive-500B", name, number, cpu_seconds_per_request=figure)
+        Cell("keep-alive-500B", name.replace("_", "-"), number, cpu_seconds_per_request=figure)
         for name, each in figures.items()
         for number, figure in enumerate(each)
     ]
-    return tables_of(found)
+    return Tables(tables(found, conditions.CONDITIONS, EVERYBODY, in_turn=True), "amped")
 
 
 def test_ratios_in_turn_are_of_one_round_each() -> None:
@@ -73,11 +83,11 @@ def test_ratios_in_turn_are_of_one_round_each() -> None:
     ours: list[float | None] = [speed * (0.71 + number / 100) for number, speed in enumerate(speeds)]
     table = rounds(amped=ours, nginx=[*speeds])["keep-alive-500B"]
     assert table is not None
-    found = Ratio.of(table.rows[0], table.rows[1])
+    found = ratio(table.rows[0], table.rows[1])
     assert found is not None
-    assert found.median == pytest.approx(0.755)
+    assert found.value == pytest.approx(0.755)
     # The second and the ninth of ten cover the median in 97.9 % of cases, the third and the eighth in 89 %.
-    assert (found.low, found.high, found.rounds) == (pytest.approx(0.72), pytest.approx(0.79), 10)
+    assert (found.low, found.high, found.batches) == (pytest.approx(0.72), pytest.approx(0.79), 10)
     assert lines([table]) == ["keep-alive-500B amped: 0.755 of nginx (0.720 to 0.790 at 95 %, 10 rounds)"]
 
 
@@ -85,8 +95,116 @@ def test_few_rounds_have_no_interval() -> None:
     five: list[float | None] = [1.0] * 5
     table = rounds(amped=[*five, 1.0, None], nginx=[*five, None, 1.0])["keep-alive-500B"]
     assert table is not None
-    assert Ratio.of(table.rows[0], table.rows[1]) is None
+    assert ratio(table.rows[0], table.rows[1]) == Estimate(1.0, batches=5)
     assert lines([table]) == []
+
+
+def test_in_turn_an_interval_decides_a_target() -> None:
+    # The medians of the ratios are 0.7 and 0.8; the second's interval has the bound 0.80 in it.
+    steady, unsteady = [0.7] * 9, [0.7, 0.7, 0.75, 0.8, 0.8, 0.8, 0.85, 0.9, 0.9]
+    for ours, word in ((steady, "met"), (unsteady, "not decided"), ([each + 0.2 for each in unsteady], "not met")):
+        found = rounds(amped=[*ours], nginx=[1.0] * 9)
+        judged = {(each.target.condition, each.target.against): each.word for each in judge(found)}
+        assert judged["keep-alive-500B", "nginx"] == word
+
+
+def test_in_turn_a_failed_round_is_left_out_and_a_server_that_mostly_fails_is_not_compared() -> None:
+    ours = [Cell("keep-alive-500B", "amped", number, cpu_seconds_per_request=0.7) for number in range(9)]
+    theirs = [Cell("keep-alive-500B", "nginx", number, cpu_seconds_per_request=1.0) for number in range(9)]
+    for failed, rounds_compared in ((1, 8), (4, 5), (5, None)):
+        some = [replace(cell, cpu_seconds_per_request=None, trouble="1 of 9 failed") for cell in theirs[:failed]]
+        found = tables([*ours, *some, *theirs[failed:]], conditions.CONDITIONS, EVERYBODY, in_turn=True)
+        assert found[0].rows[1].trouble == f"1 of 9 failed ({failed} of 9 rounds)"
+        measured = ratio(found[0].rows[0], found[0].reference)
+        assert (measured.batches if measured else None) == rounds_compared
+
+
+def test_the_page_has_the_ratios_of_rounds_with_their_intervals() -> None:
+    found = rounds(amped=[0.7e-6] * 9, nginx=[1e-6] * 9, h2o=[0.9e-6] * 9, null_epoll=[0.5e-6] * 9)
+    measured = found["keep-alive-500B"]
+    assert measured is not None
+    text = page(RUN | {"in_turn": True}, [measured], found, [])
+    ratios = ["0.700 [0.700–0.700], 9", "0.778 [0.778–0.778], 9", "1.400 [1.400–1.400], 9"]
+    assert f"| – | {' | '.join(ratios)} |" in text
+    assert "| nginx | ≤ 0.80 | 0.700 [0.700–0.700] | met |" in text
+    assert "Then each is loaded in each of 3 rounds" in text
+    assert "Each condition has a network namespace of its own" in text
+    assert "$" not in text
+
+
+@contextmanager
+def _served(program: str) -> Iterator[Served]:
+    """A program in place of a server."""
+    process = subprocess.Popen(["sh", "-c", program])
+    with Running("", "1.2", ["sh"], process, [process.pid]) as running:
+        yield Served(running)
+
+
+def _in_turn(
+    load: Callable[[str, int], float | None], folder: Path, only: Sequence[str] = ("amped", "nginx")
+) -> Record:
+    """Measures two conditions in eight rounds; h2o does not start, and lighttpd polls."""
+
+    def serving(condition: conditions.Condition, who: Competitor, setting: Setting) -> AbstractContextManager[Served]:
+        if who.name == "h2o":
+            raise CouldNotRun("h2o is not installed")
+        return _served("while :; do :; done" if who.name == "lighttpd" else "exec sleep 60")
+
+    def loaded(cell: Cell, condition: conditions.Condition, setting: Setting, served: Served) -> Cell:
+        figure = load(cell.competitor, cell.repetition)
+        trouble = None if figure else "no request was answered"
+        return replace(cell, cpu_seconds_per_request=figure, requests=7, trouble=trouble)
+
+    setting = Setting(folder, Cores(None, None), 1, 0.2, 0.05, None, in_turn=True)
+    chosen_ones = [each for each in conditions.CONDITIONS if each.name in ("keep-alive-500B", "idle")]
+    record = Record(folder, RUN | {"in_turn": True}, resume=False)
+    everybody = [competitor(name, "peer") for name in only]
+    complete = InTurn(serving, loaded).measure(chosen_ones, everybody, 8, setting, record, Console(file=StringIO()))
+    record.run["complete"] = complete
+    return record
+
+
+def test_servers_in_turn_stay_and_their_order_changes(tmp_path: Path) -> None:
+    record = _in_turn(lambda name, number: 1.0, tmp_path)
+    assert record.run["complete"]
+    cells = record.cells
+    assert [cell.repetition for cell in cells] == [number // 2 for number in range(16)], "and idle memory is not loaded"
+    orders = {tuple(cell.competitor for cell in cells[at : at + 2]) for at in range(0, 16, 2)}
+    assert orders == {("amped", "nginx"), ("nginx", "amped")}
+    assert {cell.version for cell in cells} == {"1.2"}
+    assert Record(tmp_path, record.run, resume=True).cells == cells
+
+
+def test_in_turn_a_failed_turn_has_no_figures(tmp_path: Path) -> None:
+    cells = _in_turn(lambda name, number: None if number == 3 else 1.0, tmp_path).cells
+    failed = [cell for cell in cells if cell.trouble]
+    assert {(cell.repetition, cell.trouble, cell.cost, cell.requests) for cell in failed} == {
+        (3, "no request was answered", None, None)
+    }
+    assert len(cells) - len(failed) == 14
+
+
+def test_in_turn_who_cannot_wait_is_named_and_the_others_are_measured(tmp_path: Path) -> None:
+    cells = _in_turn(lambda name, number: 1.0, tmp_path, ("amped", "h2o", "lighttpd")).cells
+    missing, polling, *measured = cells
+    assert (missing.competitor, missing.trouble) == ("h2o", "h2o is not installed")
+    assert polling.competitor == "lighttpd"
+    assert polling.trouble is not None
+    used = re.fullmatch(r"it uses (.+) % of the core while it is idle, and cannot wait its turn", polling.trouble)
+    assert used is not None
+    assert float(used[1]) > IDLE_FRACTION_MAX * 100
+    assert [cell.competitor for cell in measured] == ["amped"] * 8
+
+
+def test_in_turn_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+    def interrupted(name: str, number: int) -> float:
+        if number == 5:
+            raise KeyboardInterrupt
+        return 1.0
+
+    record = _in_turn(interrupted, tmp_path)
+    assert not record.run["complete"]
+    assert len(Record(tmp_path, record.run, resume=True).cells) == 10
 
 
 def test_ratios_are_of_medians() -> None:
