@@ -177,7 +177,7 @@ def tables(
 
 def ratio(row: Row | None, other: Row | None) -> Estimate | None:
     """Returns the cost of one over the cost of another: of their medians, or in turn the median over the rounds."""
-    if row is None or other is None or not row.in_turn:
+    if row is None or other is None or not (row.in_turn and row.cost and other.cost):
         return ratio_of_medians(row, other)
     theirs = {cell.repetition: cell.cost for cell in other.cells}
     pairs = [(cell.cost, theirs.get(cell.repetition)) for cell in row.cells]
