@@ -43,3 +43,6 @@ def test_what_it_cannot_run_it_says(tmp_path: Path) -> None:
     done = bench("dynamic", "--in-turn", "--resume", "--output", str(tmp_path))
     assert done.returncode == 2
     assert done.stderr.startswith("error: benchmarks/dynamic/bench never goes on in turn\nhint: leave --in-turn or ")
+    done = bench("server", "--in-turn", "--only", "idle,start", "--output", str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: memory and starting are not measured in turn\nhint: leave --in-turn out")

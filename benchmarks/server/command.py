@@ -62,6 +62,8 @@ class Command(Generic[K]):
             if in_turn and resume:
                 raise CouldNotRun(f"{self.benchmark.program} never goes on in turn", "leave --in-turn or --resume out")
             conditions = selection.chosen(only, self.conditions, "condition")
+            if in_turn and not any(each.is_load for each in conditions):
+                raise CouldNotRun("memory and starting are not measured in turn", "leave --in-turn out")
             everybody = competitors.chosen(who, self.everybody())
             self.check()
             runner.run_and_end(self.benchmark, asked, conditions, everybody, Console(stderr=True))
