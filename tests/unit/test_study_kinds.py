@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
 import tomllib
 from pathlib import Path
@@ -10,9 +11,11 @@ import pytest
 
 from sojourn.failure import CouldNotRun
 from sojourn.study import catalogue, kinds
+from sojourn.study.declarations import Model
 from sojourn.study.document import Study
 from sojourn.study.evidence import evidence
 from sojourn.study.folder import Record, StudyFolder
+from sojourn.study.model_point import ModelPoints
 from sojourn.study.points import in_order, shuffled
 from sojourn.study.program_point import ProgramPoints
 from sojourn.study.runner import SystemMissing
@@ -114,6 +117,41 @@ def test_what_a_model_cannot_answer_is_said(tmp_path: Path) -> None:
     assert records["simulation", 2, 1]["failed"] is None
     with pytest.raises(CouldNotRun, match="there is no system file"):
         measured(MODEL.replace("public-site", "public-sight"), tmp_path / "missing")
+
+
+def test_a_model_has_the_arrivals_of_the_load_beside_it(tmp_path: Path) -> None:
+    text = BESIDE.replace('"web-server"', '"application-workers"\narrivals = "visitors"').replace(
+        'class.requests.rate={rate}/s", "station.web.demand={demand}', "station.workers.servers=1"
+    )
+    text = text.replace('solver = "open"', 'solver = "simulation"').replace("station.web", "station.workers")
+    declared = study(text.replace('"utilisation.web"', '"utilisation.workers"'))
+    points = {str(point.settings["system"]): point for point in in_order(declared)}
+    assert next(iter(points)) == "amped", "the load comes first"
+    # Of the warm-up, two at once, one alone, and one that is due after the measured time.
+    due = [-0.01, 0.0, 0.0, 0.3, 0.45]
+    solved = ModelPoints(declared, catalogue.system_file("application-workers", tmp_path), due=lambda point: due)
+    assert solved(points["analysis"])["metrics"]["mean"] == pytest.approx((0.030 + 0.050 + 0.020) / 3)
+    other = declared.model_copy(update={"model": Model(system="public-site", arrivals="visitors")})
+    refused = ModelPoints(other, catalogue.system_file("public-site", tmp_path), due=lambda point: due)
+    assert "not the system's only class" in refused(points["analysis"])["failed"]
+    folder = StudyFolder.begin(tmp_path / "run", declared, text)
+    measure = kinds.measure(declared, tmp_path / "study.toml", folder, tmp_path)
+    assert "no load with these factors" in measure(points["analysis"])["failed"]
+    for point in points.values():
+        folder.keep(point, measure(point))
+    load, model = (folder.record(points[name]) for name in ("amped", "analysis"))
+    folder.close()
+    assert load is not None
+    assert model is not None
+    times = [each for each in load["due_seconds"] if 0 <= each < declared.duration_seconds]
+    assert len(times) == load["requests"] + load["errors"]
+    # The mean of a single queue, by Lindley's equation.
+    free, waited = -1.0, []
+    for each in load["due_seconds"]:
+        free = max(free, each) + 0.02
+        waited.append((each, free - each))
+    mean = statistics.mean(time for each, time in waited if 0 <= each < declared.duration_seconds)
+    assert model["metrics"]["mean"] == pytest.approx(mean, rel=1e-3)
 
 
 def test_a_model_is_searched_for_the_capacity_that_meets_a_target(tmp_path: Path) -> None:

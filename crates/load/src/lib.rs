@@ -39,4 +39,4 @@ pub use plan::{
     parse_rate, parse_schedule,
 };
 pub use runtime::{RunError, TIMER_SLACK_MAX, timestamps};
-pub use statistics::{Figures, NamedRequests, Outcome, Report, StepLimit, TICK, Timeline, report, webstone};
+pub use statistics::{EachRequest, Figures, Outcome, Report, StepLimit, TICK, Timeline, report, webstone};

@@ -460,7 +460,8 @@ def _due(record: RequestsRecord) -> dict[str, list[float]]:
     if record.each_request is not None and record.steps:
         begin = record.steps[0].start_seconds
         for place, due in zip(record.each_request.name, record.each_request.due_seconds, strict=True):
-            found[record.by_name[place].name].append(due - begin)
+            if place is not None:
+                found[record.by_name[place].name].append(due - begin)
     return {name: sorted(times) for name, times in found.items()}
 
 

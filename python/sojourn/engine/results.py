@@ -232,6 +232,17 @@ class Description(Record):
     """Values that depend on this machine."""
 
 
+class EachRequest(Record):
+    """Columns with a row for each request, in the order in which they ended."""
+
+    name: list[int | None] = Field(default_factory=list)
+    """The place of its name among `by_name`'s; null for a request without a name."""
+    due_seconds: list[float] = Field(default_factory=list)
+    """From the start of the run; it may lie before the measured time."""
+    response_seconds: list[float | None] = Field(default_factory=list)
+    """Null for a failed or unanswered request."""
+
+
 class Unavailable(Record):
     """Unavailable."""
 
@@ -456,17 +467,6 @@ class NamedFigures(Record):
     """From the intended start to the first byte, including redirects."""
     server_timing_seconds: dict[str, Summary] = Field(default_factory=dict)
     """What the answers' `Server-Timing` fields say, by metric; only in scenarios."""
-
-
-class NamedRequests(Record):
-    """Columns with a row for each request, in the order in which they ended."""
-
-    name: list[int] = Field(default_factory=list)
-    """The place of its name among `by_name`'s."""
-    due_seconds: list[float] = Field(default_factory=list)
-    """From the start of the run; it may lie before the measured time."""
-    response_seconds: list[float | None] = Field(default_factory=list)
-    """Null for a failed or unanswered request."""
 
 
 class SizeFigures(Record):
@@ -805,7 +805,7 @@ class LoadRecord(Record):
     """The generator in all steps."""
     steps: list[StepReport] = Field(default_factory=list)
     """The steps that were measured."""
-    each_request: NamedRequests | None = None
+    each_request: EachRequest | None = None
     """With `--each-request`, unless there were too many."""
     histograms: str | None = None
     """HDR interval logs."""

@@ -115,6 +115,10 @@ class Model(_Part):
     """Its name in `studies/systems`, or its path."""
     settings: list[str] = []
     """Parameter settings, as for `--set` of `sojourn predict`."""
+    arrivals: str | None = None
+    """The only class of the system, an open one. A simulation then has the very arrivals of the load measured in
+    the same repetition with the same factors, so that chance in the arrivals is not taken for an error of the model.
+    """
     half_width: float = Field(default=0.01, gt=0, lt=1)
     """The simulation ends at this half-width, as a fraction of the mean."""
     jobs_max: int = Field(default=2_000_000, ge=100_000)

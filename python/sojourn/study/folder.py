@@ -91,13 +91,21 @@ class StudyFolder:
 
     def has(self, point: Point) -> bool:
         """Returns true if the point was measured; a point that failed without a measurement is tried again."""
+        record = self.record(point)
+        return record is not None and bool(record["metrics"])
+
+    def record(self, point: Point) -> Record | None:
+        """The record of a point; None if there is none yet."""
         file = self._file(point)
-        return file.is_file() and bool(json.loads(file.read_text())["metrics"])
+        if file.is_file():
+            written: Record = json.loads(file.read_text())
+            return written
+        return self._unwritten.get(file)
 
     def tries(self, point: Point) -> int:
         """The number of attempts at the point."""
-        file = self._file(point)
-        return int(json.loads(file.read_text()).get("tries", 1)) if file.is_file() else 0
+        record = self.record(point)
+        return 0 if record is None else int(record.get("tries", 1))
 
     def keep(self, point: Point, record: Record) -> None:
         """Writes a point's file."""

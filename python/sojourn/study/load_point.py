@@ -31,7 +31,7 @@ from sojourn.study.declarations import NONE, SYSTEM, SystemEntry, Workload
 from sojourn.study.document import Study
 from sojourn.study.figures import is_of_loads
 from sojourn.study.folder import Record
-from sojourn.study.load_record import METRICS, STREAM_METRICS, failed, measured
+from sojourn.study.load_record import METRICS, STREAM_METRICS, due, failed, measured
 from sojourn.study.logs import trace_file
 from sojourn.study.points import Point, Settings, filled
 from sojourn.study.runner import SystemMissing
@@ -155,6 +155,8 @@ class LoadPoints:
         words = [*asked(point, way.url(server), root), "--seed", str(self.study.seed * 1000 + point.repetition)]
         if pinned.generator is not None:
             words += ["--core", str(pinned.generator)]
+        if self._has_model_of_arrivals:
+            words.append("--each-request")
         if self.workload.films is None:
             words += self._observed(server, pinned)
         try:
@@ -173,7 +175,13 @@ class LoadPoints:
         record = measured(result, server, [*kept, *self._metrics])
         late = way.late()
         record |= {"counters_unavailable": unprobed, "cpu_unlimited": self._cpu_unlimited}
+        if self._has_model_of_arrivals:
+            record |= due(result)
         return {**record, **({"generator_limited": late} if late else {})}
+
+    @property
+    def _has_model_of_arrivals(self) -> bool:
+        return self.study.model is not None and self.study.model.arrivals is not None
 
     def _ended(self, point: Point, server: Running) -> str:
         code = server.process.returncode if server.process is not None else None

@@ -54,8 +54,11 @@ STREAM_METRICS = (
     "server.llc_misses",
 )
 """The same for points with film viewers."""
+DUE = "due_seconds"
+"""The key of the times at which the requests were due, from the begin of the measured time; it may be missing."""
 DISTURBED = 0.02
 """The share of the generator's core taken by others above which they may have caused the generator's limit."""
+_DUE_DIGITS = 6
 _NOTHING = "no request was answered in the measured time"
 
 
@@ -79,6 +82,15 @@ def measured(result: LoadResult, server: Running, names: Sequence[str]) -> Recor
         "unavailable": lacking,
         "counters": {name: _figure(each) for name, each in counters.items()},
     }
+
+
+def due(result: LoadResult) -> Record:
+    """When each request was due, also those of the warm-up, if the load recorded it."""
+    record = result.of_requests
+    if record.each_request is None:
+        return {}
+    begin = record.steps[0].start_seconds
+    return {DUE: sorted(round(each - begin, _DUE_DIGITS) for each in record.each_request.due_seconds)}
 
 
 def _outcomes(result: LoadResult) -> Record:

@@ -7,9 +7,12 @@ solver gives the same result in all repetitions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
 
 from sojourn import __version__, queueing
 from sojourn.failure import CouldNotRun
@@ -20,6 +23,7 @@ from sojourn.planning.search import smallest_unconfirmed
 from sojourn.planning.system_document import SystemDocument
 from sojourn.planning.target import parse_target
 from sojourn.queueing import Simulation, SolverAnswer, System
+from sojourn.queueing.arrays import Array
 from sojourn.study.answers import Answered
 from sojourn.study.by_size import simulated_mean
 from sojourn.study.declarations import SIMULATION, SYSTEM, Model
@@ -27,11 +31,13 @@ from sojourn.study.document import Study
 from sojourn.study.figures import BY_SIZE, FOUND, is_of_model
 from sojourn.study.folder import Record
 from sojourn.study.points import Point, Settings, filled
-from sojourn.text import quantity
+from sojourn.text import quantity, toml
 from sojourn.text.toml import read_text
 
 METRICS = ("mean", "p50", "p95", "p99", "rps")
 """Metrics stored for every point where available, besides those that the study's checks and plots use."""
+UNMEASURED = "unmeasured"
+"""The class of requests that are due before or after the measured time: they keep stations busy, but do not count."""
 
 
 @dataclass
@@ -41,6 +47,8 @@ class ModelPoints:
     study: Study
     system: Path
     text: str = ""
+    due: Callable[[Point], Sequence[float]] | None = None
+    """For a model with the arrivals of a load: when its requests were due, in seconds of the measured time."""
     _simulated: dict[tuple[str, int], Simulation] = field(default_factory=dict)
     """Cached simulations by system and seed: cells that differ only in their metrics share one."""
 
@@ -70,7 +78,8 @@ class ModelPoints:
         solver = self.study.system(point.settings[SYSTEM]).solver
         assert solver is not None
         seed = self.study.seed * 1000 + point.repetition
-        if (unstable := document.system.unstable_station()) is not None and FOUND not in names:
+        unstable = None if self.model.arrivals or FOUND in names else document.system.unstable_station()
+        if unstable is not None:
             raise CouldNotRun(f"the station {unstable} is unstable", "give it less traffic")
         special: dict[str, float | None] = {}
         if FOUND in names:
@@ -80,13 +89,30 @@ class ModelPoints:
         plain = [name for name in names if name not in special]
         if not plain:
             return special
-        answered = self._answered(solver, document, seed)
-        return special | {name: answered.value(name) for name in _each_once(METRICS, plain)}
+        asked = _each_once(METRICS, plain)
+        if solver != SIMULATION:
+            answered = Answered.of_solver(document.system, solver, _answer(solver, document))
+        elif self.model.arrivals is None:
+            answered = Answered.of_simulation(document.system, self._simulate(document.system, seed))
+        else:
+            assert self.due is not None, "a load beside the model has the arrivals"
+            measured = self.model.arrivals
+            answered = self._with_arrivals(document, measured, np.asarray(self.due(point)), seed)
+            of_class = {name: f"class.{measured}.{name}" for name in METRICS}
+            return special | {name: answered.value(of_class.get(name, name)) for name in asked}
+        return special | {name: answered.value(name) for name in asked}
 
-    def _answered(self, solver: str, document: SystemDocument, seed: int) -> Answered:
-        if solver == SIMULATION:
-            return Answered.of_simulation(document.system, self._simulate(document.system, seed))
-        return Answered.of_solver(document.system, solver, _answer(solver, document))
+    def _with_arrivals(self, document: SystemDocument, name: str, due: Array, seed: int) -> Answered:
+        """Simulates the class `name` with these arrivals."""
+        system = document.system
+        if [each.name for each in system.classes] != [name] or system.document(name) is not None:
+            raise CouldNotRun(f"{name} is not the system's only class, or has documents", "give it Poisson arrivals")
+        is_measured = (due >= 0) & (due < self.study.duration_seconds)
+        if not is_measured.all():
+            system = System(_with_class_like(document.text, name, UNMEASURED))
+        arrivals = {name: due[is_measured], UNMEASURED: due[~is_measured]}
+        traces = {each: (times, np.ones(times.size)) for each, times in arrivals.items() if times.size}
+        return Answered.of_simulation(system, queueing.simulate(system, seed=seed, traces=traces))
 
     def _simulate(self, system: System, seed: int) -> Simulation:
         key = (system.text, seed)
@@ -130,6 +156,13 @@ def _answer(solver: str, document: SystemDocument) -> SolverAnswer:
     if answer is None:
         raise CouldNotRun(document.said(str(solvers[solver]["refusal"])))
     return answer
+
+
+def _with_class_like(text: str, name: str, other: str) -> str:
+    """A system file with another class like `name`."""
+    content = tomllib.loads(text)
+    content["classes"][other] = content["classes"][name]
+    return "\n".join(f"{toml.key(each)} = {toml.inline(value)}" for each, value in content.items())
 
 
 def _each_once(*names: Iterable[str]) -> list[str]:

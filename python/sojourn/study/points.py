@@ -1,5 +1,7 @@
 """The points of a study in their order: every cell once per repetition, each repetition shuffled separately.
 
+A model that has the arrivals of the loads comes after them.
+
 A repetition is a block: a disturbance lasting minutes affects all systems of one repetition alike, and comparisons are
 made within repetitions.
 """
@@ -65,7 +67,18 @@ def shuffled(study: Study, repetition: int) -> list[Point]:
     """The points of a repetition in order, planned or not."""
     block = list(enumerate(cells(study)))
     Random(f"{study.seed} {repetition}").shuffle(block)
+    if study.model is not None and study.model.arrivals is not None:
+        block.sort(key=lambda each: study.system(each[1][SYSTEM]).solver is not None)
     return [Point(cell, repetition, settings) for cell, settings in block]
+
+
+def beside(study: Study, point: Point) -> list[Point]:
+    """The points of the same repetition that differ from it in the system alone."""
+    return [
+        Point(cell, point.repetition, settings)
+        for cell, settings in enumerate(cells(study))
+        if {**settings, SYSTEM: None} == {**point.settings, SYSTEM: None} and settings[SYSTEM] != point.settings[SYSTEM]
+    ]
 
 
 def number(value: Value) -> float | None:

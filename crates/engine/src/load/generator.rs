@@ -115,7 +115,7 @@ pub struct GeneratorOptions {
     /// Include the timeline, and the latencies of steps and intervals, in the JSON object.
     #[arg(long, help_heading = OUTPUT)]
     embed: bool,
-    /// Include each named request in the JSON object, with the time at which it was due and its response time; up to
+    /// Include each request in the JSON object, with the time at which it was due and its response time; up to
     /// 100,000.
     #[arg(long, help_heading = OUTPUT)]
     each_request: bool,

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use sojourn_load::webstone::WebStone;
-use sojourn_load::{NamedRequests, Outcome, Progress, Report, Timeline};
+use sojourn_load::{EachRequest, Outcome, Progress, Report, Timeline};
 use sojourn_measure::Summary;
 use sojourn_measure::machine::Machine;
 
@@ -50,7 +50,7 @@ pub struct Printed<'a> {
     pub embedded: Option<Embedded<'a>>,
     /// With `--each-request`, unless there were too many.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub each_request: Option<&'a NamedRequests>,
+    pub each_request: Option<&'a EachRequest>,
 }
 
 /// Contents that are otherwise written to files, for a reader that has only the output.

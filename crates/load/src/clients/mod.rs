@@ -41,8 +41,8 @@ use crate::{
         connector::{ConnectOptions, Connector},
     },
     statistics::{
+        each_request::EachRequest,
         intervals::Intervals,
-        named_requests::NamedRequests,
         observer::{Observer, keeps_windows},
         outcome::{Outcome, Stopped},
         recorder::Recorder,
@@ -210,7 +210,7 @@ impl<'a> Run<'a> {
                 steps,
                 has_progress || plan.observe.timeline,
                 keeps_windows(&plan.observe),
-                plan.observe.requests.then(|| NamedRequests::new(origin)),
+                plan.observe.requests.then(|| EachRequest::new(origin)),
             ),
             measurement: Measurement {
                 observer: Observer::new(&plan.observe, plan.waiting, steps, origin, started_at),

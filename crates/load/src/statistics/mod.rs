@@ -3,11 +3,11 @@
 pub(crate) mod batch_means;
 pub(crate) mod checks;
 pub(crate) mod core_loss;
+pub(crate) mod each_request;
 pub(crate) mod generator_limit;
 pub(crate) mod interval_totals;
 pub(crate) mod intervals;
 pub(crate) mod measured_interval;
-pub(crate) mod named_requests;
 pub(crate) mod observer;
 pub(crate) mod outcome;
 pub(crate) mod recorder;
@@ -19,7 +19,7 @@ pub(crate) mod timeline;
 pub mod webstone;
 pub(crate) mod windows;
 
-pub use named_requests::NamedRequests;
+pub use each_request::EachRequest;
 pub use outcome::Outcome;
 pub use report::{Figures, Report, StepLimit};
 pub use timeline::{TICK, Timeline};

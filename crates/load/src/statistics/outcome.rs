@@ -17,11 +17,11 @@ use crate::{
     },
     statistics::{
         checks::{self, StepEvidence},
+        each_request::EachRequest,
         generator_limit::GeneratorEvidence,
         interval_totals::IntervalTotals,
         intervals::{Intervals, LOG_COMMENT},
         measured_interval::MeasuredInterval,
-        named_requests::NamedRequests,
         recorder::Recorder,
         report::{
             Censored, Figures, Generator, Little, LittleInFlight, NamedFigures, Rated, Report, SizeFigures,
@@ -130,7 +130,7 @@ impl Outcome {
     }
 
     /// Each named request, if the plan asks for them and there were not too many.
-    pub fn requests(&self) -> Option<&NamedRequests> {
+    pub fn requests(&self) -> Option<&EachRequest> {
         self.recorder.requests.as_ref().filter(|requests| !requests.is_empty())
     }
 

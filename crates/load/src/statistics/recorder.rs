@@ -10,7 +10,7 @@ use sojourn_measure::{Histogram, Nanos};
 use crate::{
     http::{cause::Cause, response_reader::Response, server_timing},
     statistics::{
-        named_requests::NamedRequests,
+        each_request::EachRequest,
         snapshot::Totals,
         step::{Exchange, PendingRequest, StepRecord},
         windows::WindowLatencies,
@@ -28,14 +28,14 @@ pub struct Recorder {
     /// Latencies since the last window ended, if windows are kept.
     pub window: Option<WindowLatencies>,
     /// Each named request, if the plan asks for them.
-    pub requests: Option<NamedRequests>,
+    pub requests: Option<EachRequest>,
     /// The longest gap between polls since it was last read.
     pub longest_gap: Nanos,
 }
 
 impl Recorder {
     /// `watched`: recent times to first byte are needed. `windowed`: windows are kept.
-    pub fn new(steps: usize, watched: bool, windowed: bool, requests: Option<NamedRequests>) -> Recorder {
+    pub fn new(steps: usize, watched: bool, windowed: bool, requests: Option<EachRequest>) -> Recorder {
         Recorder {
             steps: iter::repeat_with(StepRecord::default).take(steps).collect(),
             totals: Totals::default(),

@@ -1,4 +1,4 @@
-//! Every named request of a run, one by one: when it was due and how long it took.
+//! Every request of a run, one by one: when it was due and how long it took.
 
 use serde::Serialize;
 use sojourn_measure::Nanos;
@@ -11,9 +11,9 @@ pub const REQUESTS_MAX: usize = 100_000;
 /// Columns with a row for each request, in the order in which they ended.
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(debug_assertions, derive(schemars::JsonSchema))]
-pub struct NamedRequests {
-    /// The place of its name among `by_name`'s.
-    name: Vec<u32>,
+pub struct EachRequest {
+    /// The place of its name among `by_name`'s; null for a request without a name.
+    name: Vec<Option<u32>>,
     /// From the start of the run; it may lie before the measured time.
     due_seconds: Vec<f64>,
     /// Null for a failed or unanswered request.
@@ -24,20 +24,19 @@ pub struct NamedRequests {
     too_many: bool,
 }
 
-impl NamedRequests {
+impl EachRequest {
     /// None yet, with times counted from `origin`.
-    pub fn new(origin: Nanos) -> NamedRequests {
-        NamedRequests { origin, ..NamedRequests::default() }
+    pub fn new(origin: Nanos) -> EachRequest {
+        EachRequest { origin, ..EachRequest::default() }
     }
 
     /// Adds a request, answered at some time or not at all.
     pub fn add(&mut self, pending: &PendingRequest, answered: Option<Nanos>) {
-        let Some(name) = pending.name else { return };
         if self.name.len() == REQUESTS_MAX {
-            *self = NamedRequests { too_many: true, ..NamedRequests::new(self.origin) };
+            *self = EachRequest { too_many: true, ..EachRequest::new(self.origin) };
         }
         if !self.too_many {
-            self.name.push(name);
+            self.name.push(pending.name);
             self.due_seconds.push((pending.intended - self.origin).seconds());
             self.response_seconds.push(answered.map(|at| (at - pending.intended).seconds()));
         }
@@ -58,19 +57,19 @@ mod tests {
     }
 
     #[test]
-    fn named_requests_are_kept_with_their_times() {
-        let mut requests = NamedRequests::new(Nanos(1_000_000_000));
+    fn requests_are_kept_with_their_times() {
+        let mut requests = EachRequest::new(Nanos(1_000_000_000));
         requests.add(&due(1_500, Some(3)), Some(Nanos(1_750_000_000)));
         requests.add(&due(1_600, None), Some(Nanos(1_750_000_000)));
         requests.add(&due(1_700, Some(1)), None);
-        assert_eq!(requests.name, [3, 1]);
-        assert_eq!(requests.due_seconds, [0.5, 0.7]);
-        assert_eq!(requests.response_seconds, [Some(0.25), None]);
+        assert_eq!(requests.name, [Some(3), None, Some(1)]);
+        assert_eq!(requests.due_seconds, [0.5, 0.6, 0.7]);
+        assert_eq!(requests.response_seconds, [Some(0.25), Some(0.15), None]);
     }
 
     #[test]
     fn of_too_many_none_is_kept() {
-        let mut requests = NamedRequests::new(Nanos::ZERO);
+        let mut requests = EachRequest::new(Nanos::ZERO);
         for _ in 0..REQUESTS_MAX {
             requests.add(&due(1, Some(0)), None);
         }
