@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import sys
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from sojourn.failure import CouldNotRun
 from sojourn.study import catalogue, kinds
-from sojourn.study.declarations import Model
 from sojourn.study.document import Study
 from sojourn.study.evidence import evidence
 from sojourn.study.folder import Record, StudyFolder
-from sojourn.study.model_point import ModelPoints
 from sojourn.study.points import in_order, shuffled
 from sojourn.study.program_point import ProgramPoints
 from sojourn.study.runner import SystemMissing
@@ -71,6 +71,33 @@ title = "What only one of them has"
 x = "rate"
 y = ["ttfb.p50", "utilisation.web"]
 """
+ARRIVALS = """
+name = "test/arrivals"
+title = "A server and the model that has its arrivals"
+source = "nobody"
+question = "do they agree?"
+repetitions = 1
+warm_up_seconds = 0.1
+duration_seconds = 0.4
+systems = [{ name = "model", solver = "simulation", of = "amped" }, { name = "amped" }, { name = "sped" }]
+listed = [{ load = "low", rate = 50 }, { load = "high", rate = 100 }]
+workload = { files = [{ path = "/file", size = "1kB" }], load = ["--rate", "{rate}/s"] }
+
+[model]
+system = "application-workers"
+arrivals = "visitors"
+settings = ["class.visitors.rate={rate}/s", "station.workers.servers=1"]
+
+[[checks]]
+says = "they agree"
+metric = "mean"
+left = { system = "amped" }
+right = { system = "model" }
+least = 0.001
+"""
+FITTED = ARRIVALS.replace(
+    "settings =", 'fitted = { parameter = "station.workers.demand", at = { load = "low" } }\nsettings ='
+)
 STATISTICS = ("class.visitors.p95", "route.visitors.all", "share.backbone", "utilisation.web")
 
 
@@ -119,39 +146,77 @@ def test_what_a_model_cannot_answer_is_said(tmp_path: Path) -> None:
         measured(MODEL.replace("public-site", "public-sight"), tmp_path / "missing")
 
 
-def test_a_model_has_the_arrivals_of_the_load_beside_it(tmp_path: Path) -> None:
-    text = BESIDE.replace('"web-server"', '"application-workers"\narrivals = "visitors"').replace(
-        'class.requests.rate={rate}/s", "station.web.demand={demand}', "station.workers.servers=1"
-    )
-    text = text.replace('solver = "open"', 'solver = "simulation"').replace("station.web", "station.workers")
-    declared = study(text.replace('"utilisation.web"', '"utilisation.workers"'))
-    points = {str(point.settings["system"]): point for point in in_order(declared)}
-    assert next(iter(points)) == "amped", "the load comes first"
-    # Of the warm-up, two at once, one alone, and one that is due after the measured time.
-    due = [-0.01, 0.0, 0.0, 0.3, 0.45]
-    solved = ModelPoints(declared, catalogue.system_file("application-workers", tmp_path), due=lambda point: due)
-    assert solved(points["analysis"])["metrics"]["mean"] == pytest.approx((0.030 + 0.050 + 0.020) / 3)
-    other = declared.model_copy(update={"model": Model(system="public-site", arrivals="visitors")})
-    refused = ModelPoints(other, catalogue.system_file("public-site", tmp_path), due=lambda point: due)
-    assert "not the system's only class" in refused(points["analysis"])["failed"]
-    folder = StudyFolder.begin(tmp_path / "run", declared, text)
-    measure = kinds.measure(declared, tmp_path / "study.toml", folder, tmp_path)
-    assert "no load with these factors" in measure(points["analysis"])["failed"]
-    for point in points.values():
-        folder.keep(point, measure(point))
-    load, model = (folder.record(points[name]) for name in ("amped", "analysis"))
-    folder.close()
-    assert load is not None
-    assert model is not None
-    times = [each for each in load["due_seconds"] if 0 <= each < declared.duration_seconds]
-    assert len(times) == load["requests"] + load["errors"]
-    # The mean of a single queue, by Lindley's equation.
-    free, waited = -1.0, []
-    for each in load["due_seconds"]:
-        free = max(free, each) + 0.02
+def in_one_queue(due: Sequence[float], demand: float, until: float) -> float:
+    """The mean response time of what is due from 0 on, by Lindley's equation."""
+    free, waited = -math.inf, []
+    for each in due:
+        free = max(free, each) + demand
         waited.append((each, free - each))
-    mean = statistics.mean(time for each, time in waited if 0 <= each < declared.duration_seconds)
-    assert model["metrics"]["mean"] == pytest.approx(mean, rel=1e-3)
+    return statistics.mean(time for each, time in waited if 0 <= each < until)
+
+
+def loaded(folder: StudyFolder, due: Mapping[str, Sequence[float]], mean: float) -> None:
+    """Keeps records of loads as if they had been measured, by the factor `load`."""
+    for point in in_order(folder.study):
+        if point.settings["system"] == "amped":
+            times = due[str(point.settings["load"])]
+            folder.keep(point, {"failed": None, "metrics": {"mean": mean}, "due_seconds": times})
+
+
+def test_a_model_has_the_arrivals_of_the_load_beside_it(tmp_path: Path) -> None:
+    declared = study(ARRIVALS)
+    ordered = in_order(declared)
+    assert [point.settings["system"] == "model" for point in ordered] == [False] * 4 + [True] * 2
+    folder = StudyFolder.begin(tmp_path / "run", declared, ARRIVALS)
+    measure = kinds.measure(declared, tmp_path / "study.toml", folder, tmp_path)
+    assert "no load whose arrivals" in measure(ordered[-1])["failed"]
+    for point in ordered:
+        folder.keep(point, measure(point))
+    records = {(point.settings["system"], point.settings["load"]): folder.record(point) for point in ordered}
+    folder.close()
+    for load in ("low", "high"):
+        measured, model = records["amped", load], records["model", load]
+        assert measured is not None
+        assert model is not None
+        due = measured["due_seconds"]
+        assert sum(0 <= each < 0.4 for each in due) == measured["requests"] + measured["errors"]
+        assert min(due) < 0, "those of the warm-up keep the station busy"
+        assert model["metrics"]["mean"] == pytest.approx(in_one_queue(due, 0.02, 0.4), rel=1e-3)
+        assert "rps" not in model["metrics"], "it is given"
+
+
+def test_a_parameter_is_fitted_to_a_light_load_and_tried_at_others(tmp_path: Path) -> None:
+    declared = study(FITTED)
+    folder = StudyFolder.begin(tmp_path / "run", declared, FITTED)
+    # The first of the low load is of the warm-up; two come at once, and one after the measured time.
+    due = {"low": [-0.01, 0.0, 0.0, 0.3, 0.45], "high": [0.0, 0.0, 0.0]}
+    loaded(folder, due, (0.030 + 0.050 + 0.020) / 3)
+    measure = kinds.measure(declared, tmp_path / "study.toml", folder, tmp_path)
+    high, low = (
+        measure(next(each for each in in_order(declared) if dict(each.settings, rate=0) == wanted))
+        for wanted in ({"system": "model", "load": load, "rate": 0} for load in ("high", "low"))
+    )
+    assert low["metrics"]["mean"] == pytest.approx(0.1 / 3, rel=1e-3)
+    assert high["metrics"]["mean"] == pytest.approx(0.02 * (1 + 2 + 3) / 3, rel=1e-3)
+    name, _, value = high["fitted"].partition("=")
+    assert (name, float(value.removesuffix("ms"))) == ("station.workers.demand", pytest.approx(20, rel=1e-3))
+    loaded(folder, due, 5.0)
+    assert "does not follow from any station.workers.demand" in measure(in_order(declared)[-1])["failed"]
+    folder.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (ARRIVALS.replace('of = "amped"', 'of = "model"'), "a model is of model, which is not a system that is loaded"),
+        (FITTED.replace('arrivals = "visitors"', ""), "a fitted parameter needs the arrivals"),
+        (FITTED.replace('at = { load = "low" }', 'at = { size = "low" }'), "there is no factor size"),
+        (MODEL.replace("settings", 'arrivals = "visitors", settings'), "are those of a workload beside it"),
+    ],
+)
+def test_arrivals_and_what_is_fitted_to_them_belong_to_a_load(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        study(text)
 
 
 def test_a_model_is_searched_for_the_capacity_that_meets_a_target(tmp_path: Path) -> None:

@@ -14,6 +14,14 @@ pub fn offered(received: Section<'_>) -> Option<Vec<u8>> {
     (has_option(received) && !protocols.is_empty()).then(|| protocols.join(b", ".as_slice()))
 }
 
+/// Appends the field lines of a 426 that say which protocols the origin asks for (RFC 9110, 15.5.22).
+pub fn append_required(text: &mut Vec<u8>, received: Section<'_>) {
+    let protocols: Vec<_> = protocols(received).filter(|protocol| is_passed_on(protocol)).collect();
+    if !protocols.is_empty() {
+        append_upgrade(text, &protocols.join(b", ".as_slice()));
+    }
+}
+
 /// The protocols to which a 101 with these fields switches; `None` if there are none, or others than `offered`.
 pub fn accepted(offered: &[u8], received: Section<'_>) -> Option<Vec<u8>> {
     let protocols: Vec<_> = protocols(received).collect();
@@ -93,6 +101,16 @@ mod tests {
         check_accepted("Connection: Upgrade\r\nUpgrade: a\r\n", None);
         check_accepted("Connection: Upgrade\r\n", None);
         check_accepted("Upgrade: websocket\r\n", None);
+    }
+
+    #[test]
+    fn what_a_426_asks_for() {
+        let mut text = Vec::new();
+        append_required(&mut text, Section(b"Upgrade: h2c\r\nUpgrade: websocket, TLS/1.3\r\n"));
+        assert_eq!(text, b"Connection: Upgrade\r\nUpgrade: websocket, TLS/1.3\r\n");
+        text.clear();
+        append_required(&mut text, Section(b"Upgrade: HTTP/2.0\r\n"));
+        assert!(text.is_empty());
     }
 
     #[test]

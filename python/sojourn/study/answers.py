@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
 from sojourn.failure import CouldNotRun
@@ -52,6 +52,10 @@ class Answered:
             for route, each in of_class["routes"].items()
         }
         return cls(system, result["classes"], result["stations"], times, routes)
+
+    def of_class(self, name: str) -> Answered:
+        """The results with the response times of one class in place of all."""
+        return replace(self, times=_by_statistic(self.classes[name]["response_time_seconds"]))
 
     def value(self, name: str) -> float | None:
         """The value of a metric; None where the solver does not compute it.

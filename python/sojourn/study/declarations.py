@@ -50,6 +50,8 @@ class SystemEntry(_Part):
     """Options of `sojourn link`, behind which that machine is."""
     solver: str | None = None
     """For a model: the analytic solver's name, or `simulation`."""
+    of: str | None = None
+    """For a model: the system whose loads it has the arrivals of, and is fitted to; any if there is none."""
     run: list[str] = []
     """A command: the program that prints the figures, or a server outside the table."""
     only: Where = {}
@@ -108,6 +110,17 @@ class Workload(_Part):
         return self
 
 
+class FittedParameter(_Part):
+    """A parameter of a model that a load tells: with it, the simulated mean response time there is the measured one."""
+
+    parameter: str
+    """As in a setting: `station.workers.demand`."""
+    at: Where
+    """The load that tells it, a light one."""
+    same: list[str] = []
+    """The factors in which that load is the same as the point."""
+
+
 class Model(_Part):
     """A system file for the solvers."""
 
@@ -119,6 +132,8 @@ class Model(_Part):
     """The only class of the system, an open one. A simulation then has the very arrivals of the load measured in
     the same repetition with the same factors, so that chance in the arrivals is not taken for an error of the model.
     """
+    fitted: FittedParameter | None = None
+    """Needs `arrivals`."""
     half_width: float = Field(default=0.01, gt=0, lt=1)
     """The simulation ends at this half-width, as a fraction of the mean."""
     jobs_max: int = Field(default=2_000_000, ge=100_000)

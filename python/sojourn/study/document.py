@@ -101,6 +101,8 @@ class Study(BaseModel):
         used |= {each.along for each in self.fits}
         used |= {name for each in self.plots for name in each.by}
         used |= set(self.quick.factors)
+        if self.model is not None and self.model.fitted is not None:
+            used |= {*self.model.fitted.at, *self.model.fitted.same}
         if unknown := sorted(used - set(known)):
             raise ValueError(f"there is no factor {unknown[0]}: there are {', '.join(known)}")
         for name in {each.x for each in self.plots} - set(known):
@@ -132,6 +134,14 @@ class Study(BaseModel):
         others = [each.name for each in self.systems if each.solver is None]
         if (self.model is None) != (not solved):
             raise ValueError("a study with a model has systems with a solver, others none")
+        if strange := sorted({each.of for each in self.systems if each.of is not None} - set(others)):
+            raise ValueError(f"a model is of {strange[0]}, which is not a system that is loaded")
+        if self.model is not None and self.model.fitted is not None and self.model.arrivals is None:
+            raise ValueError(
+                "a fitted parameter needs the arrivals of the load that tells it: give the model `arrivals`"
+            )
+        if self.model is not None and self.model.arrivals is not None and self.workload is None:
+            raise ValueError("the arrivals of a model are those of a workload beside it")
         if kinds == ["model"] and others:
             raise ValueError(f"the system {others[0]} of a study with a model has no solver")
         if self.model is not None and self.workload is not None and not others:

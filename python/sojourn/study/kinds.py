@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from sojourn import engine
-from sojourn.failure import CouldNotRun
 from sojourn.loading.fleet import Fleet
 from sojourn.study import catalogue
 from sojourn.study.declarations import SYSTEM
 from sojourn.study.document import Study
 from sojourn.study.folder import Record, StudyFolder
+from sojourn.study.load_beside import LoadsBeside
 from sojourn.study.load_point import LoadPoints
-from sojourn.study.load_record import DUE
 from sojourn.study.model_point import ModelPoints
-from sojourn.study.points import Point, beside
+from sojourn.study.points import Point
 from sojourn.study.program_point import ProgramPoints
 from sojourn.study.runner import Measure
 
@@ -46,7 +43,8 @@ def measure(
         calculated = ProgramPoints(study, work)
     elif study.model is not None:
         source = catalogue.system_file(study.model.system, file)
-        calculated = ModelPoints(study, folder.hold("system.toml", source), due=partial(_due, study, folder))
+        loads = None if study.workload is None else LoadsBeside(study, folder)
+        calculated = ModelPoints(study, folder.hold("system.toml", source), loads=loads)
     if study.workload is None:
         assert calculated is not None, "a study has a kind"
         return calculated
@@ -60,13 +58,3 @@ def measure(
         return loaded(point) if system.solver is None and not study.is_program(system) else solved(point)
 
     return either
-
-
-def _due(study: Study, folder: StudyFolder, point: Point) -> Sequence[float]:
-    """When the requests of a load beside this point were due, in seconds from the begin of its measured time."""
-    records = [folder.record(each) for each in beside(study, point)]
-    times = [record[DUE] for record in records if record is not None and DUE in record]
-    if not times:
-        raise CouldNotRun("no load with these factors was measured in this repetition, whose arrivals it would have")
-    found: Sequence[float] = times[0]
-    return found

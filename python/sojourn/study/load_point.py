@@ -176,7 +176,7 @@ class LoadPoints:
         late = way.late()
         record |= {"counters_unavailable": unprobed, "cpu_unlimited": self._cpu_unlimited}
         if self._has_model_of_arrivals:
-            record |= due(result)
+            record |= due(result, self.study.warm_up_seconds)
         return {**record, **({"generator_limited": late} if late else {})}
 
     @property

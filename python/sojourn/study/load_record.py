@@ -84,13 +84,12 @@ def measured(result: LoadResult, server: Running, names: Sequence[str]) -> Recor
     }
 
 
-def due(result: LoadResult) -> Record:
+def due(result: LoadResult, warm_up_seconds: float) -> Record:
     """When each request was due, also those of the warm-up, if the load recorded it."""
-    record = result.of_requests
-    if record.each_request is None:
+    requests = result.of_requests.each_request
+    if requests is None:
         return {}
-    begin = record.steps[0].start_seconds
-    return {DUE: sorted(round(each - begin, _DUE_DIGITS) for each in record.each_request.due_seconds)}
+    return {DUE: sorted(round(each - warm_up_seconds, _DUE_DIGITS) for each in requests.due_seconds)}
 
 
 def _outcomes(result: LoadResult) -> Record:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from scipy.optimize import brentq
 
 from sojourn import __version__, queueing
 from sojourn.failure import CouldNotRun
@@ -23,19 +24,23 @@ from sojourn.planning.search import smallest_unconfirmed
 from sojourn.planning.system_document import SystemDocument
 from sojourn.planning.target import parse_target
 from sojourn.queueing import Simulation, SolverAnswer, System
-from sojourn.queueing.arrays import Array
 from sojourn.study.answers import Answered
 from sojourn.study.by_size import simulated_mean
-from sojourn.study.declarations import SIMULATION, SYSTEM, Model
+from sojourn.study.declarations import SIMULATION, SYSTEM, FittedParameter, Model
 from sojourn.study.document import Study
 from sojourn.study.figures import BY_SIZE, FOUND, is_of_model
 from sojourn.study.folder import Record
+from sojourn.study.load_beside import Load, LoadsBeside
 from sojourn.study.points import Point, Settings, filled
 from sojourn.text import quantity, toml
 from sojourn.text.toml import read_text
 
 METRICS = ("mean", "p50", "p95", "p99", "rps")
 """Metrics stored for every point where available, besides those that the study's checks and plots use."""
+FITTED_FACTOR_MAX = 4.0
+"""A fitted parameter is sought up to so many times its value in the file, and down to that part of it."""
+FITTED_WIDTH = 1e-4
+"""The relative width to which it is found."""
 UNMEASURED = "unmeasured"
 """The class of requests that are due before or after the measured time: they keep stations busy, but do not count."""
 
@@ -47,8 +52,8 @@ class ModelPoints:
     study: Study
     system: Path
     text: str = ""
-    due: Callable[[Point], Sequence[float]] | None = None
-    """For a model with the arrivals of a load: when its requests were due, in seconds of the measured time."""
+    loads: LoadsBeside | None = None
+    """The loads whose arrivals the model has."""
     _simulated: dict[tuple[str, int], Simulation] = field(default_factory=dict)
     """Cached simulations by system and seed: cells that differ only in their metrics share one."""
 
@@ -61,23 +66,54 @@ class ModelPoints:
     def __call__(self, point: Point) -> Record:
         """See `runner.Measure`."""
         of_system = self.study.system(point.settings[SYSTEM]).options
-        settings = [filled(each, point.settings) for each in (*self.model.settings, *of_system)]
+        settings = [*self.model.settings, *of_system]
         try:
-            metrics = self._metrics(SystemDocument.parse(self.text, str(self.system), settings), point)
+            fitted = {} if self.model.fitted is None else {"fitted": self._fitted(settings, self.model.fitted, point)}
+            metrics = self._metrics(self._document(point.settings, [*settings, *fitted.values()]), point)
         except CouldNotRun as error:
             return _record({}, error.what + (f"; {error.hint}" if error.hint else ""))
-        return _record(metrics)
+        return {**_record(metrics), **fitted}
 
     @property
     def model(self) -> Model:
         assert self.study.model is not None
         return self.study.model
 
+    def _document(self, factors: Settings, settings: Iterable[str]) -> SystemDocument:
+        return SystemDocument.parse(self.text, str(self.system), [filled(each, factors) for each in settings])
+
+    def _fitted(self, settings: Sequence[str], to: FittedParameter, point: Point) -> str:
+        """The setting with which the simulated mean is the measured one at the load that the parameter is fitted to."""
+        load = self._loads.fitted(point)
+        document = self._document(load.settings, settings)
+        sought = parameter(document, to.parameter)
+
+        def beyond(value: float) -> float:
+            mean = self._with_arrivals(document.set(sought.setting(value)), load, _seed(self.study, point)).times[
+                "mean"
+            ]
+            assert mean is not None, "it has requests"
+            return mean - load.mean_seconds
+
+        least, most = sought.present / FITTED_FACTOR_MAX, sought.present * FITTED_FACTOR_MAX
+        if beyond(least) * beyond(most) > 0:
+            raise CouldNotRun(
+                f"the measured mean, {load.mean_seconds:.3g} s, does not follow from any {to.parameter} within a "
+                f"factor of {FITTED_FACTOR_MAX:g} of {sought.text(sought.present)}",
+                "set it nearer",
+            )
+        return sought.setting(brentq(beyond, least, most, rtol=FITTED_WIDTH))
+
+    @property
+    def _loads(self) -> LoadsBeside:
+        assert self.loads is not None, "loads are beside the model"
+        return self.loads
+
     def _metrics(self, document: SystemDocument, point: Point) -> dict[str, float | None]:
         names = [name for name in self.study.metrics() if is_of_model(name, self.model)]
         solver = self.study.system(point.settings[SYSTEM]).solver
         assert solver is not None
-        seed = self.study.seed * 1000 + point.repetition
+        seed = _seed(self.study, point)
         unstable = None if self.model.arrivals or FOUND in names else document.system.unstable_station()
         if unstable is not None:
             raise CouldNotRun(f"the station {unstable} is unstable", "give it less traffic")
@@ -89,22 +125,19 @@ class ModelPoints:
         plain = [name for name in names if name not in special]
         if not plain:
             return special
-        asked = _each_once(METRICS, plain)
+        # With the arrivals of a load the rate is given.
+        asked = [name for name in _each_once(METRICS, plain) if name != "rps" or self.model.arrivals is None]
         if solver != SIMULATION:
             answered = Answered.of_solver(document.system, solver, _answer(solver, document))
         elif self.model.arrivals is None:
             answered = Answered.of_simulation(document.system, self._simulate(document.system, seed))
         else:
-            assert self.due is not None, "a load beside the model has the arrivals"
-            measured = self.model.arrivals
-            answered = self._with_arrivals(document, measured, np.asarray(self.due(point)), seed)
-            of_class = {name: f"class.{measured}.{name}" for name in METRICS}
-            return special | {name: answered.value(of_class.get(name, name)) for name in asked}
+            answered = self._with_arrivals(document, self._loads.of(point), seed)
         return special | {name: answered.value(name) for name in asked}
 
-    def _with_arrivals(self, document: SystemDocument, name: str, due: Array, seed: int) -> Answered:
-        """Simulates the class `name` with these arrivals."""
-        system = document.system
+    def _with_arrivals(self, document: SystemDocument, load: Load, seed: int) -> Answered:
+        """Simulates the requests of a load."""
+        system, name, due = document.system, str(self.model.arrivals), np.asarray(load.due_seconds)
         if [each.name for each in system.classes] != [name] or system.document(name) is not None:
             raise CouldNotRun(f"{name} is not the system's only class, or has documents", "give it Poisson arrivals")
         is_measured = (due >= 0) & (due < self.study.duration_seconds)
@@ -112,7 +145,8 @@ class ModelPoints:
             system = System(_with_class_like(document.text, name, UNMEASURED))
         arrivals = {name: due[is_measured], UNMEASURED: due[~is_measured]}
         traces = {each: (times, np.ones(times.size)) for each, times in arrivals.items() if times.size}
-        return Answered.of_simulation(system, queueing.simulate(system, seed=seed, traces=traces))
+        answered = Answered.of_simulation(system, queueing.simulate(system, seed=seed, traces=traces))
+        return answered.of_class(name)
 
     def _simulate(self, system: System, seed: int) -> Simulation:
         key = (system.text, seed)
@@ -156,6 +190,10 @@ def _answer(solver: str, document: SystemDocument) -> SolverAnswer:
     if answer is None:
         raise CouldNotRun(document.said(str(solvers[solver]["refusal"])))
     return answer
+
+
+def _seed(study: Study, point: Point) -> int:
+    return study.seed * 1000 + point.repetition
 
 
 def _with_class_like(text: str, name: str, other: str) -> str:

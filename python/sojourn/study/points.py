@@ -72,15 +72,6 @@ def shuffled(study: Study, repetition: int) -> list[Point]:
     return [Point(cell, repetition, settings) for cell, settings in block]
 
 
-def beside(study: Study, point: Point) -> list[Point]:
-    """The points of the same repetition that differ from it in the system alone."""
-    return [
-        Point(cell, point.repetition, settings)
-        for cell, settings in enumerate(cells(study))
-        if {**settings, SYSTEM: None} == {**point.settings, SYSTEM: None} and settings[SYSTEM] != point.settings[SYSTEM]
-    ]
-
-
 def number(value: Value) -> float | None:
     """The value as a number: a number itself, or a size, time or bandwidth with its unit; None for a name."""
     if isinstance(value, int | float):

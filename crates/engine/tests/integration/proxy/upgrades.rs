@@ -122,6 +122,10 @@ fn only_what_was_asked_for_is_switched_to() {
         while let Some(head) = peer.head() {
             let answer = match head.split(' ').nth(1).unwrap() {
                 "/200" => OK,
+                "/426" => {
+                    b"HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket, h2c\r\nConnection: Upgrade\r\n\
+                        Content-Length: 5\r\n\r\nhello"
+                }
                 "/other" => {
                     b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n"
                 }
@@ -144,7 +148,11 @@ fn only_what_was_asked_for_is_switched_to() {
                 let answer = String::from_utf8(client.until(b"hello")).unwrap();
                 assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && !answer.contains("Upgrade"), "{answer}");
             }
-            assert!(upstream.heads().iter().all(|head| head.contains("\r\nUpgrade: websocket\r\n")));
+            client.send(b"GET /426 HTTP/1.1\r\nHost: h\r\n\r\n");
+            let answer = String::from_utf8(client.until(b"hello")).unwrap();
+            assert_eq!(status(&answer), "426");
+            assert!(answer.contains("\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"), "{answer}");
+            assert!(upstream.heads().iter().take(2).all(|head| head.contains("\r\nUpgrade: websocket\r\n")));
             let ask = |target: &str, version: &str, upgrade: &str, rest: &str| {
                 format!(
                     "GET {target} HTTP/{version}\r\nHost: h\r\nConnection: close, Upgrade\r\nUpgrade: {upgrade}\r\n{rest}"

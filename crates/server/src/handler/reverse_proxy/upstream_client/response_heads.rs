@@ -7,13 +7,14 @@ use sojourn_http::upstream::Head;
 use sojourn_http_cache::Moments;
 use sojourn_http_cache::fields::Section;
 use sojourn_http_cache::forward::{Via, append_interim, append_response};
-use sojourn_http_cache::upgrade::{accepted, append_switch};
+use sojourn_http_cache::upgrade::{accepted, append_required, append_switch};
 
 use super::UpstreamClient;
 use crate::clock::Clock;
 use crate::counters::Served;
 use crate::handler::reverse_proxy::{End, Flow, FlowId, Received, RequestHead, ResponseAction};
 
+const UPGRADE_REQUIRED: u16 = 426;
 /// About the size of Date and Via.
 const ADDED_BYTES: usize = 128;
 
@@ -60,6 +61,9 @@ impl UpstreamClient {
         own.fields.clear();
         own.fields.reserve(head.head_len + ADDED_BYTES);
         append_response(&mut own.fields, Section(head.fields), via, || clock.date, |_| true);
+        if head.status == UPGRADE_REQUIRED {
+            append_required(&mut own.fields, Section(head.fields));
+        }
         self.set_shared(id, fill.is_some());
         let flow = &mut self.flows[id.0];
         flow.store(fill);
