@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -38,10 +39,13 @@ class LoadsBeside:
             CouldNotRun: none was measured.
         """
         factors = {**point.settings, SYSTEM: None}
-        return self._first(point, (each for each in self._cells(point) if {**each[1], SYSTEM: None} == factors))
+        same = [each for each in self._cells(point) if {**each[1], SYSTEM: None} == factors]
+        return self._first(same, [point.repetition])
 
     def fitted(self, point: Point) -> Load:
-        """The load to which the model's parameter is fitted.
+        """The load to which the model's parameter is fitted: of the same repetition, or of the last that has it.
+
+        Where findings are open, the loads that they name are repeated alone.
 
         Raises:
             CouldNotRun: none was measured.
@@ -49,14 +53,9 @@ class LoadsBeside:
         assert self.study.model is not None
         assert self.study.model.fitted is not None
         to = self.study.model.fitted
-        return self._first(
-            point,
-            (
-                (cell, settings)
-                for cell, settings in self._cells(point)
-                if matches(settings, {**to.at, **{name: point.settings[name] for name in to.same}})
-            ),
-        )
+        wanted = {**to.at, **{name: point.settings[name] for name in to.same}}
+        light = [each for each in self._cells(point) if matches(each[1], wanted)]
+        return self._first(light, range(point.repetition, 0, -1))
 
     def _cells(self, point: Point) -> Iterable[tuple[int, Settings]]:
         """The cells of the system that the point is a model of, or of all that are loaded."""
@@ -65,9 +64,9 @@ class LoadsBeside:
             if self.study.system(settings[SYSTEM]).solver is None and of in (None, settings[SYSTEM]):
                 yield cell, settings
 
-    def _first(self, point: Point, candidates: Iterable[tuple[int, Settings]]) -> Load:
-        for cell, settings in candidates:
-            record = self.folder.record(Point(cell, point.repetition, settings))
+    def _first(self, candidates: Sequence[tuple[int, Settings]], repetitions: Iterable[int]) -> Load:
+        for repetition, (cell, settings) in itertools.product(repetitions, candidates):
+            record = self.folder.record(Point(cell, repetition, settings))
             if record is not None and record.get(DUE) and record["metrics"]["mean"] is not None:
                 return Load(settings, record[DUE], record["metrics"]["mean"])
-        raise CouldNotRun("no load whose arrivals it would have was measured in this repetition")
+        raise CouldNotRun("no load whose arrivals it would have was measured")
