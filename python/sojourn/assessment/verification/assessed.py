@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sojourn.assessment.model import Mix, Station
 from sojourn.assessment.plausibility import CALIBRATION_PLAUSIBLE
+from sojourn.assessment.prediction import at_measured_speeds
 from sojourn.assessment.request import Effort
 from sojourn.assessment.simulation import Sessions
+from sojourn.assessment.steps import ClimbStep
 from sojourn.assessment.summary import DemandFit, Knee, Step
 from sojourn.loading.fleet import Fleet
 from sojourn.machine.cores import Cores
@@ -89,3 +91,12 @@ class Assessed:
     def is_local(self) -> bool:
         """True if the server was started here, so that it can be started differently."""
         return self.server.builds_site
+
+    def sessions_of(
+        self, measured: Mapping[float, Sequence[ClimbStep]], steps: Sequence[Step], station: Station | None
+    ) -> Sessions:
+        """The sessions of other measurements, with how fast the cores of `station` were in them where that is known."""
+        sessions = replace(self.sessions, measured=measured)
+        if station is None:
+            return sessions
+        return at_measured_speeds(sessions, steps, station.demands, has_quota=station.quota is not None)

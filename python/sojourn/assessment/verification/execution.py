@@ -19,7 +19,6 @@ from sojourn.assessment import demand, rising_load, steps
 from sojourn.assessment.climbs import Climbs
 from sojourn.assessment.knee import locate
 from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
-from sojourn.assessment.prediction import at_measured_speeds
 from sojourn.assessment.simulation import simulate_measured
 from sojourn.assessment.steps import ClimbStep
 from sojourn.assessment.summary import DemandFit, DemandPoint, Knee, Step, Verification, VerifiedLoad
@@ -189,10 +188,7 @@ class _One:
         assessed, expectation = self.assessed, self.expectation
         assert expectation is not None
         station, line = expectation.station, expectation.line
-        sessions = replace(assessed.sessions, measured=climbed.measured)
-        if station is not None:
-            has_quota = station.quota is not None
-            sessions = at_measured_speeds(sessions, climbed.steps, station.demands, has_quota=has_quota)
+        sessions = assessed.sessions_of(climbed.measured, climbed.steps, station)
 
         def judged(load: VerifiedLoad) -> VerifiedLoad:
             step, rate = at_load(load, climbed.steps), load.offered_requests_per_second

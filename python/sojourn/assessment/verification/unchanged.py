@@ -16,7 +16,6 @@ from functools import cached_property
 from sojourn.assessment import rising_load, steps
 from sojourn.assessment.climbs import Climbs
 from sojourn.assessment.model import Delays, Station
-from sojourn.assessment.prediction import at_measured_speeds
 from sojourn.assessment.simulation import Sessions, with_simulated_delays
 from sojourn.assessment.summary import Step
 from sojourn.assessment.verification.assessed import Assessed
@@ -45,9 +44,7 @@ class Unchanged:
 
     @cached_property
     def _sessions(self) -> Sessions:
-        station = self.assessed.station
-        sessions = replace(self.assessed.sessions, measured=self.climbs.measured())
-        return at_measured_speeds(sessions, self.steps, station.demands, has_quota=station.quota is not None)
+        return self.assessed.sessions_of(self.climbs.measured(), self.steps, self.assessed.station)
 
     def slower(self, step: Step) -> float:
         """How much more CPU time its requests cost in a step than in the assessment, as a factor; 1 if unknown."""
