@@ -12,6 +12,7 @@ import pytest
 
 from sojourn import _native
 from sojourn.assessment import averages
+from sojourn.assessment.cpu_demand import ByRate
 from sojourn.assessment.model import Delays, Mix, Station, fit_station, quota
 from sojourn.assessment.prediction import predict
 from sojourn.assessment.simulation import Sessions, core_speed, simulate, simulate_measured, with_speeds
@@ -253,6 +254,21 @@ def test_a_server_that_overload_slows_down_still_keeps_up_where_it_was_seen_to(m
     assert beyond.response_time_mean_seconds is None
     assert beyond.requests_per_second == station.capacity
     assert not Station(demands, 1, exactly(1.0), 0.5 * busy, kept_up=2 * busy).keeps_up(1.01 * busy)
+
+
+def test_a_rate_at_which_requests_are_taken_to_need_more_than_there_is_has_no_times(
+    mix: Mix, trace: _native.Trace
+) -> None:
+    demands = mix.demands(FIT)
+    busy = 1 / float(demands.mean())
+    # The last step that kept up was at 0.95 of what a busy server does, and its requests needed 6 % more.
+    station = Station(demands, 1, exactly(1.0), busy, over_busy=ByRate((0.5 * busy, 0.95 * busy), (1.1, 1.06)))
+    rate = 0.96 * busy
+    assert rate * station.demand_at(rate) > 1
+    assert station.keeps_up(0.9 * busy)
+    for said in (station.closed_form(rate), simulate(station, Sessions(trace, 1.0), rate, 1)):
+        assert said.response_time_mean_seconds is None
+        assert said.requests_per_second == rate, "it answers no more than it is asked"
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,8 @@ class Station:
         """Returns true if the server sustains this rate."""
         busy = self.busy_capacity
         limit = busy if self.capacity >= COLD_FRACTION_MIN * busy else max(self.capacity, self.kept_up)
-        return rate < busy and rate <= limit
+        # Between the last step that kept up and the busy server, a request may be taken to need more than there is.
+        return rate * self.over_busy.at(rate) < busy and rate <= limit
 
     def closed_form(self, rate: float) -> Prediction:
         """Eq. 2.2 of the thesis with the added delays; for the p95 the waiting time is taken as exponential.
@@ -197,7 +198,7 @@ class Station:
         """
         if not self.keeps_up(rate) or self.quota:
             return Prediction(
-                requests_per_second=rate if self.keeps_up(rate) else self.capacity,
+                requests_per_second=rate if self.keeps_up(rate) else min(rate, self.capacity),
                 response_time_mean_seconds=None,
                 response_time_p95_seconds=None,
             )

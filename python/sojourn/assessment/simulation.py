@@ -101,7 +101,7 @@ def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Pr
     A saturated station has no steady state: only its throughput is predicted.
     """
     if not station.keeps_up(rate):
-        return _saturated(station)
+        return _saturated(station, rate)
     seconds, demands = REQUESTS / rate, station.demands_at(rate)
     answered_at, times = _native.simulate_sessions(
         sessions.trace,
@@ -129,7 +129,7 @@ def simulate_measured(station: Station, sessions: Sessions, step: Step, seed: in
     """Predicts a measured step by simulating its own requests, if they can be drawn again."""
     rate = step.offered_requests_per_second
     if not station.keeps_up(rate):
-        return _saturated(station)
+        return _saturated(station, rate)
     mean_delay, p95_delay = station.mean_delay(rate), station.p95_delay(rate)
     served = added(simulate(station, sessions, rate, seed), -mean_delay, -p95_delay)
     again = partial(_served_again, station, sessions, station.demands_at(rate))
@@ -278,9 +278,11 @@ def _varying_together(pairs: Sequence[tuple[float, float]]) -> float:
     return min(1.0, max(0.0, slope))
 
 
-def _saturated(station: Station) -> Prediction:
+def _saturated(station: Station, rate: float) -> Prediction:
     return Prediction(
-        requests_per_second=station.capacity, response_time_mean_seconds=None, response_time_p95_seconds=None
+        requests_per_second=min(rate, station.capacity),
+        response_time_mean_seconds=None,
+        response_time_p95_seconds=None,
     )
 
 
