@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.dynamic.conditions import Condition
-from benchmarks.server.cell import Served, Setting, verify
+from benchmarks.server.cell import Served, Setting, verify, work_folder
 from benchmarks.server.competitors import Competitor, start_null_responder
 from sojourn.systems import Launch
 
@@ -23,14 +22,14 @@ def serving(condition: Condition, competitor: Competitor, setting: Setting) -> I
     Raises:
         CouldNotRun: it does not start, or answers wrongly.
     """
-    with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as scratch:
-        work = Path(scratch)
-        # Apache's worker runs as another user and must enter the folder.
-        work.chmod(0o755)
-        with _behind(condition, setting, work) as launch, competitor.start(launch, condition) as server:
-            verify(server.url + condition.path, setting.site / condition.size)
-            # The generator must not poll, because the application shares its core.
-            yield Served(server, ["--wait", "sleep"])
+    with (
+        work_folder() as work,
+        _behind(condition, setting, work) as launch,
+        competitor.start(launch, condition) as server,
+    ):
+        verify(server.url + condition.path, setting.site / condition.size)
+        # The generator must not poll, because the application shares its core.
+        yield Served(server, ["--wait", "sleep"])
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from benchmarks.proxy import stored, unique_paths, upstream
 from benchmarks.proxy.conditions import STORED_OBJECTS, Condition, Kind
 from benchmarks.proxy.stored import Forgotten, Stored
 from benchmarks.server import cell
-from benchmarks.server.cell import Served, Setting, verify, with_figures
+from benchmarks.server.cell import Served, Setting, verify, with_figures, work_folder
 from benchmarks.server.competitors import Competitor
 from sojourn.assessment.measurement import Bench
 from sojourn.loading.record import RequestsRecord
@@ -92,18 +91,17 @@ def serving(condition: Condition, competitor: Competitor, setting: Setting) -> I
     """
     # If there is a file system in memory, a cache that consists of files is in memory, too.
     folder = MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="sojourn-bench-", dir=folder) as scratch:
-        work = Path(scratch)
-        # Proxies that change to another user must enter the folder.
-        work.chmod(0o755)
-        with upstream.start(setting.site, work / "origin", setting.cores.generator, condition) as origin:
-            launch = Launch(setting.site, work, setting.cores.server, "", upstream=origin.url)
-            with competitor.start(launch, condition) as proxy:
-                trial = Trial(proxy, condition=condition, setting=setting, origin=origin, work=work)
-                trial.verify()
-                if condition.of == "hit":
-                    trial.fill()
-                yield trial
+    with (
+        work_folder(folder) as work,
+        upstream.start(setting.site, work / "origin", setting.cores.generator, condition) as origin,
+    ):
+        launch = Launch(setting.site, work, setting.cores.server, "", upstream=origin.url)
+        with competitor.start(launch, condition) as proxy:
+            trial = Trial(proxy, condition=condition, setting=setting, origin=origin, work=work)
+            trial.verify()
+            if condition.of == "hit":
+                trial.fill()
+            yield trial
 
 
 def load(found: cell.Cell, condition: Condition, setting: Setting, trial: Trial) -> Cell:

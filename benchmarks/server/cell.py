@@ -150,16 +150,23 @@ def attempted(cell: C, measure: Callable[[C], C]) -> C:
 
 
 @contextmanager
+def work_folder(parent: Path | None = None) -> Iterator[Path]:
+    """Makes a folder for a server's files, and removes it afterwards."""
+    with tempfile.TemporaryDirectory(prefix="sojourn-bench-", dir=parent) as scratch:
+        work = Path(scratch)
+        # A server that changes to another user must enter it.
+        work.chmod(0o755)
+        yield work
+
+
+@contextmanager
 def serving(condition: Condition, competitor: Competitor, setting: Setting) -> Iterator[Served]:
     """Starts a server and checks its responses.
 
     Raises:
         CouldNotRun: it does not start, or answers wrongly.
     """
-    with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as scratch:
-        work = Path(scratch)
-        # Apache's worker runs as another user and must enter the folder.
-        work.chmod(0o755)
+    with work_folder() as work:
         launch = Launch(setting.site, work, setting.cores.server, "", condition.access_log)
         if condition.protocol != "http":
             launch = replace(launch, certificate=h2load.certificate(work))

@@ -10,15 +10,13 @@ use super::forward::{Via, append_passing, append_via};
 
 /// The protocols that a request with these fields asks to switch to, as a list; `None` if there are none to pass on.
 pub fn offered(received: Section<'_>) -> Option<Vec<u8>> {
-    let protocols: Vec<_> = protocols(received).filter(|protocol| is_passed_on(protocol)).collect();
-    (has_option(received) && !protocols.is_empty()).then(|| protocols.join(b", ".as_slice()))
+    passed_on(received).filter(|_| has_option(received))
 }
 
 /// Appends the field lines of a 426 that say which protocols the origin asks for (RFC 9110, 15.5.22).
 pub fn append_required(text: &mut Vec<u8>, received: Section<'_>) {
-    let protocols: Vec<_> = protocols(received).filter(|protocol| is_passed_on(protocol)).collect();
-    if !protocols.is_empty() {
-        append_upgrade(text, &protocols.join(b", ".as_slice()));
+    if let Some(protocols) = passed_on(received) {
+        append_upgrade(text, &protocols);
     }
 }
 
@@ -47,6 +45,12 @@ pub fn append_switch(text: &mut Vec<u8>, received: Section<'_>, via: Via<'_>, pr
 
 fn protocols(received: Section<'_>) -> impl Iterator<Item = &[u8]> {
     received.members("upgrade")
+}
+
+/// Those of them that are passed on, as a list; `None` if there are none.
+fn passed_on(received: Section<'_>) -> Option<Vec<u8>> {
+    let protocols: Vec<_> = protocols(received).filter(|protocol| is_passed_on(protocol)).collect();
+    (!protocols.is_empty()).then(|| protocols.join(b", ".as_slice()))
 }
 
 fn has_option(received: Section<'_>) -> bool {

@@ -1,7 +1,8 @@
 """Solves one point by a model: a system file with a cell's settings, by an analytic solver or simulation.
 
 Simulations of a repetition share a seed, so that cells see the same jobs; other repetitions draw others. An analytic
-solver gives the same result in all repetitions.
+solver gives the same result in all repetitions. A simulation may have the arrivals of the load beside it instead of
+its own.
 """
 
 from __future__ import annotations
@@ -89,9 +90,8 @@ class ModelPoints:
         sought = parameter(document, to.parameter)
 
         def beyond(value: float) -> float:
-            mean = self._with_arrivals(document.set(sought.setting(value)), load, _seed(self.study, point)).times[
-                "mean"
-            ]
+            answered = self._with_arrivals(document.set(sought.setting(value)), load, _seed(self.study, point))
+            mean = answered.times["mean"]
             assert mean is not None, "it has requests"
             return mean - load.mean_seconds
 

@@ -129,7 +129,7 @@ impl Outcome {
         self.timeline.as_ref()
     }
 
-    /// Each named request, if the plan asks for them and there were not too many.
+    /// Each request, if the plan asks for them and there were not too many.
     pub fn requests(&self) -> Option<&EachRequest> {
         self.recorder.requests.as_ref().filter(|requests| !requests.is_empty())
     }

@@ -27,7 +27,7 @@ pub struct Recorder {
     pub recent: Option<Histogram>,
     /// Latencies since the last window ended, if windows are kept.
     pub window: Option<WindowLatencies>,
-    /// Each named request, if the plan asks for them.
+    /// Each request, if the plan asks for them.
     pub requests: Option<EachRequest>,
     /// The longest gap between polls since it was last read.
     pub longest_gap: Nanos,
