@@ -281,6 +281,37 @@ def test_a_process_keeps_its_turn_longer_than_its_thread_a_core() -> None:
     assert route.count('priority = true, holds = "app-0"') == 4
 
 
+def test_an_event_loop_s_passes_are_half_of_what_is_switched_at_little_load() -> None:
+    def step(rate: float, switches: float, cores: float) -> StepFigures:
+        app = TierUse(cpu_cores=cores, busiest_process_cores=cores, switches_per_second=switches)
+        figures = measured(network(), rate, SHARES, "explore", 1)
+        return figures.model_copy(update={"tiers": {"app": app}, "requests_per_second": rate})
+
+    steps = [step(2.0, 100.0, 0.01), step(20.0, 160.0, 0.05), step(50.0, 390.0, 0.1), step(400.0, 800.0, 0.6)]
+    found = [
+        fitting.passes(steps, [TierDescription(name="app", declared="", command=command)])
+        for command in ("node", "gunicorn")
+    ]
+    assert found == [{"app": 4}, {}]
+    assert fitting.passes(steps[:1], [TierDescription(name="app", declared="", command="node")]) == {}
+
+
+def test_a_request_waits_for_its_turn_again_after_each_pass_of_an_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sojourn.applications.simulation.REPLICATIONS", 3)
+    shapes = {name: (1.0,) for name in (PAGE, SEARCH)}
+    once = network(waits={PAGE: 0.0, SEARCH: 0.0}, processes={"web": 1, "app": 1}, shapes=shapes)
+    loop = replace(once, passes={"app": 8})
+    alone = [simulation.simulated(each, {PAGE: [1.0]}, 2.0, 1) for each in (once, loop)]
+    busy = due({name: 0.8 * once.capacity(SHARES) * share for name, share in SHARES.items()}, 100.0, 1)
+    beside = [simulation.simulated(each, busy, 100.0, 1) for each in (once, loop)]
+    (alone_once, alone_loop), (beside_once, beside_loop) = (
+        [figures[PAGE].means.mean() for figures in pair if figures is not None] for pair in (alone, beside)
+    )
+    assert alone_loop == pytest.approx(alone_once, rel=1e-3)
+    # Of equal works, a queue has half as much waiting in it as equal sharing.
+    assert 1.2 * beside_once < beside_loop < 2 * beside_once
+
+
 def test_processes_that_share_the_work_are_counted_over_all_steps_beyond_the_knee() -> None:
     def beyond(busiest: float) -> StepFigures:
         app = TierUse(cpu_cores=0.15, busiest_process_cores=busiest)

@@ -27,6 +27,13 @@ TRIED_LOAD_MAX = 0.9
 """Above this share of the knee, steps are too short for their queues, so response times are not tested."""
 TURNS = ("nginx", "node", "python", "ruby", "haproxy", "gunicorn", "uvicorn", "puma", "h2o")
 """Programs whose process handles many requests at a time on one core."""
+EVENT_LOOPS = ("node",)
+"""Those that work on a request in several passes of one loop, and have threads do the rest."""
+PASSES_MAX = 16
+SLEEPING_CORES_MAX = 0.3
+"""A loop that uses less of its core sleeps after nearly each pass."""
+PASSES_REQUESTS_MIN = 20
+"""With fewer requests in a step, other switches count."""
 ALONE_MIN = 0.9
 """The share of a tier's CPU time that its busiest thread has if it is the only one that works."""
 BUSY_MIN = 0.02
@@ -95,6 +102,7 @@ def fit(
         waits=dict.fromkeys(endpoints, 0.0),
         processes=turns(beyond or [top], [tier for tier in tiers if tier.name in known]),
         calls=calls(steps, endpoints, [tier for tier in tiers if tier.name in known]),
+        passes=passes(steps, [tier for tier in tiers if tier.name in known]),
         places=places,
         serial=serial,
         background=background(fitted, tiers),
@@ -156,6 +164,28 @@ def turns(beyond: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> di
         takes_turns = any((tier.command or "").startswith(name) for name in TURNS)
         if busiest >= BUSY_MIN * len(uses) and (takes_turns or _is_one_thread(uses[-1])):
             found[tier.name] = max(1, round(sum(use.cpu_cores or 0.0 for use in uses) / busiest))
+    return found
+
+
+def passes(steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> dict[str, int]:
+    """How often a request comes to a tier's event loop, where it is more than once.
+
+    At little load the loop's thread sleeps after each pass. All but the first and the last wait for something that
+    another thread does, which is switched as often: half of the switches are the loop's.
+    """
+    found = {}
+    for tier in tiers:
+        if not (tier.command or "").startswith(EVENT_LOOPS):
+            continue
+        counts = [
+            use.switches_per_second / step.requests_per_second / 2
+            for step in steps
+            if (use := step.tiers[tier.name]).switches_per_second is not None
+            and (use.busiest_process_cores or 0.0) < SLEEPING_CORES_MAX
+            and step.requests_per_second * (step.measured_seconds or 0.0) >= PASSES_REQUESTS_MIN
+        ]
+        if counts and (count := round(statistics.median(counts))) > 1:
+            found[tier.name] = min(PASSES_MAX, count)
     return found
 
 

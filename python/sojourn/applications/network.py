@@ -95,6 +95,8 @@ class Network:
     """Tiers whose processes take turns, one core each; other tiers have a process or thread per request."""
     calls: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """How often the tier in front asks a tier for an endpoint's request, where it is more than once."""
+    passes: Mapping[str, int] = field(default_factory=dict)
+    """How often a request comes to the event loop of a tier, where it is more than once."""
     places: tuple[Places, ...] = ()
     serial: Serial | None = None
     quotas: Mapping[str, float] = field(default_factory=dict)

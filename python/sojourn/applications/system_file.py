@@ -4,7 +4,7 @@ Both have the cores as a station that all tiers share. Solvers share it equally 
 has what decides a few seconds near the knee: threads take turns at the cores, a slice each, and one that has slept
 comes before those that have had a slice (a multilevel feedback queue with two levels, as the kernel does it by their
 lag); a process that does one thing at a time holds itself while it waits for a core; and a program that asks its
-database several times waits for its turn again after each answer.
+database several times waits for its turn again after each answer, as a request does after each pass of an event loop.
 """
 
 from __future__ import annotations
@@ -152,20 +152,24 @@ class _Route:
         tier, others = tiers[0], tiers[1:]
         calls = self._network.calls.get((self._name, others[0]), 1) if others else 1
         pieces = calls + 1 if others else 1
+        passes = math.ceil(self._network.passes.get(tier, 1) / pieces)
         own = share * self._network.demands.get((self._name, tier), 0.0) * self._more[tier] / pieces
-        visits = self._turns(tier, own, hold)
+        visits = self._turns(tier, own, passes, hold)
         for call in range(calls):
             visits += self._through(others, share if call == calls // 2 else 0.0, hold)
             if others:
-                visits += self._turns(tier, own, hold)
+                visits += self._turns(tier, own, passes, hold)
         return visits
 
-    def _turns(self, tier: str, seconds: float, hold: str) -> list[str]:
-        """The CPU time at a stretch: a place that is held has its own threads, a process has one."""
+    def _turns(self, tier: str, seconds: float, passes: int, hold: str) -> list[str]:
+        """The CPU time at a stretch: a place that is held has its own threads, a process has one.
+
+        The process goes on with others after each of the passes that the work takes at least.
+        """
         if hold or tier not in self._network.processes:
             return self._slices(tier, seconds, hold)
         process = f"{tier}-{self._way[tier]}" if tier in self._way else tier
-        turns = _parts(seconds, TURN_SECONDS)
+        turns = max(passes, _parts(seconds, TURN_SECONDS))
         return [f'"{process}"', *self._slices(tier, seconds / turns, process)] * turns
 
     def _slices(self, tier: str, seconds: float, hold: str) -> list[str]:
