@@ -251,6 +251,28 @@ def test_workers_that_wait_for_somebody_outside_say_for_whom() -> None:
     assert "10.9.9.9:443" in causes[0].because
 
 
+def test_threads_that_starve_after_a_service_has_answered_do_not_lack_a_processor() -> None:
+    # Nine of twelve workers wait for the service, and the cores are idle for a sixth of the time.
+    outgoing = {"10.9.9.9:443": 9.0, "127.0.0.1:5432": 12.0}
+    app = TierUse(
+        cpu_cores=0.64,
+        core_wait_threads=1.36,
+        incoming_connections=370,
+        outgoing_connections=outgoing,
+        connection_samples=6,
+    )
+    db = TierUse(cpu_cores=0.78, core_wait_threads=0.95)
+
+    def causes(app: TierUse, busy: float) -> list[tuple[str | None, str]]:
+        top = figures(600, 2.0, tiers=tiers_with(app=app, db=db), machine_busy_cores=busy)
+        return found(top)
+
+    assert causes(app, 1.66)[0] == ("app", "outside")
+    assert causes(app.model_copy(update={"outgoing_connections": {}}), 1.66)[0] == ("db", "cpu")
+    # Without idle time they do.
+    assert causes(app, 1.9)[0] == ("db", "cpu")
+
+
 def test_whoever_workers_wait_for_is_told_from_all_saturated_steps() -> None:
     def saturated(count: float, samples: int) -> StepFigures:
         outgoing = {"10.9.9.9:443": count, "127.0.0.1:5432": 8.0}

@@ -109,15 +109,22 @@ def find(
     """
     saturated = saturated or [top]
     found = [*_processors(top, tiers, CPU_MAX), *_processes(top, tiers), *_waits(low, top, tiers)]
-    # Starving threads show contention for cores, but a thread that waits for a lock does not wait for a core.
-    found += [*_processors(top, tiers, 0.0), *_pool(top, saturated, tiers)]
+    # Starving threads show contention for cores, but a thread that waits for a lock does not wait for a core. Where
+    # most workers wait for a service, threads come back from it in bursts, and starve beside cores that are often idle.
+    starving_tells = not _waits_outside(low, top, saturated, unhindered, tiers)
+    found += [*_processors(top, tiers, 0.0, starving_tells=starving_tells), *_pool(top, saturated, tiers)]
     if not any(each.cause == "cpu" for each in found) and not _is_crowded(top, tiers):
         found += [*_busy_workers(top, saturated, tiers), *_workers(low, top, saturated, unhindered, tiers)]
     return list(_first_of_each(found))
 
 
-def _processors(top: StepFigures, tiers: Sequence[TierDescription], least: float) -> Iterable[Cause]:
-    """Saturated processors of which the tiers themselves use at least this share."""
+def _processors(
+    top: StepFigures, tiers: Sequence[TierDescription], least: float, *, starving_tells: bool = True
+) -> Iterable[Cause]:
+    """Saturated processors of which the tiers themselves use at least this share.
+
+    A processor is saturated with idle time, too, if threads starve and that `starving_tells`.
+    """
     for group in core_groups(tiers):
         used = {name: top.tiers[name].cpu_cores or 0.0 for name in group.tiers}
         total = sum(used.values())
@@ -127,7 +134,7 @@ def _processors(top: StepFigures, tiers: Sequence[TierDescription], least: float
         # Where other programs have more of the cores than the tiers, it is not the tiers that end the growth.
         enough = total >= group.cores / 2 or (starved and total >= others)
         # A stall, as of a disk, may have left the cores idle for a part of the step in which threads starved otherwise.
-        busy = STARVED_BUSY_MIN if starved else CPU_WITH_OTHERS_MAX
+        busy = STARVED_BUSY_MIN if starved and starving_tells else CPU_WITH_OTHERS_MAX
         crowded = total + others >= busy * group.cores and enough
         if total >= least * group.cores and (total >= CPU_MAX * group.cores or crowded):
             most = max(used, key=lambda name: used[name])
@@ -246,6 +253,21 @@ def _workers(
         because=f"{owner} works on about {held:.0f} requests at a time while {top.in_system:.0f} are in the system: "
         "its workers are used up, and no processor is",
     )
+
+
+def _waits_outside(
+    low: StepFigures,
+    top: StepFigures,
+    saturated: Sequence[StepFigures],
+    unhindered: Mapping[str, float],
+    tiers: Sequence[TierDescription],
+) -> bool:
+    """Whether most of what is worked on waits for a service that is no tier, beyond what counting leaves to chance."""
+    held = held_workers(unhindered, top)
+    if held is None or not tiers:
+        return False
+    share, error = _outside(saturated, tiers, _owner_of_workers(low, top, tiers)).share(held)
+    return share - error >= OUTSIDE_SHARE
 
 
 def held_workers(unhindered: Mapping[str, float], top: StepFigures) -> float | None:
