@@ -9,7 +9,7 @@ use memchr::memchr;
 
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX};
 use crate::request::Version;
-use crate::token::{content_length, is_text};
+use crate::token::{all_text, content_length};
 
 /// The kind of request that was sent, which decides whether the response has a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,7 +206,7 @@ fn status_line(line: &[u8]) -> Option<(u16, Version, &[u8])> {
     let reason = if rest.is_empty() { rest } else { rest.strip_prefix(b" ")? };
     let digit = |byte: &u8| u16::from(byte - b'0');
     let version = if *minor == b'0' { Version::Http10 } else { Version::Http11 };
-    let is_reason = reason.iter().all(|byte| is_text(*byte));
+    let is_reason = all_text(reason);
     is_reason.then_some((digit(a) * 100 + digit(b) * 10 + digit(c), version, reason))
 }
 

@@ -9,7 +9,8 @@ use memchr::memchr;
 
 use super::hpack::{ENTRY_OVERHEAD_BYTES, Field};
 use super::priority::Priority;
-use crate::token::{decimal, is_text, is_token};
+use crate::request::{Outline, OutlineWriter};
+use crate::token::{all_graphic, all_text, decimal, is_token};
 
 /// Names up to this length are converted to lower case without an allocation.
 const NAME_BYTES_USUAL: usize = 64;
@@ -25,8 +26,7 @@ pub fn checked_fields(section: &[u8]) -> Option<Option<u64>> {
     let mut content_length = None;
     for line in lines(section) {
         let (name, value) = line?;
-        let is_sound =
-            !name.is_empty() && name.iter().copied().all(is_token) && value.iter().copied().all(is_text);
+        let is_sound = !name.is_empty() && name.iter().copied().all(is_token) && all_text(value);
         if !is_sound || name.eq_ignore_ascii_case(b"transfer-encoding") {
             return None;
         }
@@ -96,6 +96,8 @@ pub struct Section {
     has_scheme: bool,
     status: Option<u16>,
     text: Vec<u8>,
+    /// Of a request's text, as far as that is simple.
+    outline: Option<OutlineWriter>,
     cookies: Vec<u8>,
     content_length: Option<u64>,
     expects_continue: bool,
@@ -147,7 +149,9 @@ impl Section {
         }
         if !self.cookies.is_empty() {
             // RFC 9113, 8.2.3.
-            append_field(&mut self.text, b"cookie", &self.cookies);
+            let cookies = std::mem::take(&mut self.cookies);
+            self.append(b"cookie", &cookies);
+            self.cookies = cookies;
         }
         let is_complete = match self.kind {
             Kind::Request => self.is_request(),
@@ -165,6 +169,11 @@ impl Section {
     /// left out: how the body is framed is decided by whoever passes it on.
     pub fn text(&self) -> &[u8] {
         &self.text
+    }
+
+    /// The outline of the text with the empty line behind it, if the request is simple enough.
+    pub fn outline(&self) -> Option<Outline> {
+        self.outline.clone()?.end(&self.text)
     }
 
     pub fn status(&self) -> Option<u16> {
@@ -211,12 +220,11 @@ impl Section {
                 let authority = self.value(&self.authority);
                 // RFC 9112, 3.2.3: the target of CONNECT is the authority.
                 let target = self.value(&self.path).or(authority).unwrap_or_default();
-                for part in [method, b" ", target, b" HTTP/2.0\r\n"] {
-                    text.extend_from_slice(part);
-                }
+                let mut outline = OutlineWriter::begin(&mut text, method, target);
                 if let Some(authority) = authority {
-                    append_field(&mut text, b"host", authority);
+                    append_field(&mut text, &mut outline, b"host", authority);
                 }
+                self.outline = outline;
             }
             Kind::Response => {
                 text.extend_from_slice(b"HTTP/1.1 ");
@@ -242,10 +250,10 @@ impl Section {
                         .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
                 !std::mem::replace(&mut self.has_scheme, true) && is_scheme
             }
-            (Kind::Request, b"authority") => is_graphic(value) && self.keep(value, |it| &mut it.authority),
+            (Kind::Request, b"authority") => all_graphic(value) && self.keep(value, |it| &mut it.authority),
             (Kind::Request, b"path") => {
                 let is_path = value == b"*" || value.first() == Some(&b'/') && !value.contains(&b'#');
-                is_path && is_graphic(value) && self.keep(value, |it| &mut it.path)
+                is_path && all_graphic(value) && self.keep(value, |it| &mut it.path)
             }
             (Kind::Response, b"status") => match value {
                 [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'] => {
@@ -272,7 +280,7 @@ impl Section {
         let is_name = |byte: &u8| is_token(*byte) && !byte.is_ascii_uppercase();
         let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
         let is_sound = name.iter().all(is_name)
-            && value.iter().copied().all(is_text)
+            && all_text(value)
             && !is_blank(value.first())
             && !is_blank(value.last());
         if !is_sound || is_of_connection(name) {
@@ -310,8 +318,12 @@ impl Section {
             (Kind::Request, b"priority") => self.priority = Some(Priority::parse(value)),
             _ => {}
         }
-        append_field(&mut self.text, name, value);
+        self.append(name, value);
         true
+    }
+
+    fn append(&mut self, name: &[u8], value: &[u8]) {
+        append_field(&mut self.text, &mut self.outline, name, value);
     }
 
     /// A length that is invalid or contradicts another cannot be the body's (RFC 9113, 8.1.1).
@@ -321,19 +333,21 @@ impl Section {
     }
 }
 
-fn is_graphic(value: &[u8]) -> bool {
-    value.iter().all(u8::is_ascii_graphic)
-}
-
-fn append_field(text: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+fn append_field(text: &mut Vec<u8>, outline: &mut Option<OutlineWriter>, name: &[u8], value: &[u8]) {
+    text.reserve(name.len() + value.len() + b": \r\n".len());
     for part in [name, b": ", value, b"\r\n"] {
         text.extend_from_slice(part);
+    }
+    if outline.as_mut().is_some_and(|outline| !outline.take(name, value, text)) {
+        *outline = None;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::{FIELDS_MAX, METHOD_BYTES_MAX, TARGET_BYTES_MAX};
+    use crate::request::{Parsed, Parser};
 
     const GET: [(&str, &str); 4] =
         [(":method", "GET"), (":scheme", "http"), (":authority", "h"), (":path", "/")];
@@ -377,6 +391,66 @@ mod tests {
         for repeated in GET {
             assert!(!is_request(&[&GET[..], &[repeated]].concat()));
         }
+    }
+
+    #[test]
+    fn simple_requests_have_an_outline() {
+        let check = |fields: &[(&str, &str)], has_outline: bool| {
+            let (section, is_valid) = section(Kind::Request, &[&GET[..], fields].concat());
+            assert!(is_valid, "{fields:?}");
+            let text = [section.text(), b"\r\n"].concat();
+            let outline = section.outline();
+            assert_eq!(outline.is_some(), has_outline, "{fields:?}");
+            if let Some(outline) = outline {
+                assert_eq!(Parser::of_stream().parse(&text), Ok(Parsed::Complete(outline.over(&text))));
+            }
+        };
+        check(&[], true);
+        let browser = [
+            ("user-agent", "Mozilla/5.0"),
+            ("accept", "text/html,*/*;q=0.8"),
+            ("accept-encoding", "gzip, br"),
+            ("referer", "https://h/"),
+            ("range", "bytes=0-9"),
+            ("via", "2 p"),
+            ("cookie", "a=b"),
+            ("cookie", "c=d"),
+            ("x", ""),
+        ];
+        check(&browser, true);
+        for name in ["user-agent", "accept", "accept-encoding", "referer", "range"] {
+            check(&[(name, "a"), (name, "b")], false);
+        }
+        for field in [
+            ("if-none-match", "\"a\""),
+            ("if-modified-since", "x"),
+            ("if-range", "\"a\""),
+            ("content-type", "a/b"),
+            ("expect", "x"),
+            ("host", "other"),
+        ] {
+            check(&[field], false);
+        }
+        let many = [("x", "y"); FIELDS_MAX];
+        check(&many[1..], true);
+        check(&many, false);
+    }
+
+    #[test]
+    fn what_only_the_parser_can_judge_has_no_outline() {
+        let with = |place: usize, value: &str| {
+            let mut fields = GET.to_vec();
+            fields[place].1 = value;
+            section(Kind::Request, &fields).0.outline().is_some()
+        };
+        assert!(with(0, "PURGE") && with(2, "[::1]:80") && with(3, "/a?b"));
+        let long = "/".repeat(TARGET_BYTES_MAX + 1);
+        assert!(!with(0, &"X".repeat(METHOD_BYTES_MAX + 1)) && !with(2, "a..b") && !with(3, &long));
+        let without_host = [&GET[..2], &GET[3..]].concat();
+        assert_eq!(section(Kind::Request, &without_host).0.outline(), None);
+        assert!(
+            section(Kind::Request, &[&without_host[..], &[("host", "h")]].concat()).0.outline().is_some()
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! for all of its own.
 
 use super::fields::{checked_fields, for_each_field};
-use super::hpack::Prepared;
+use super::hpack::{Prepared, hash};
 
 const SETS: usize = 256;
 
@@ -98,17 +98,6 @@ impl Section {
         for_each_field(text, |name, value| is_fit &= fields.add(name, value));
         is_fit.then(|| Section { text: text.into(), content_length, fields })
     }
-}
-
-/// A quick hash. Whoever makes texts collide has them encoded anew, no more.
-fn hash(text: &[u8]) -> u64 {
-    // The golden ratio, as in Fibonacci hashing.
-    let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let (words, rest) = text.as_chunks();
-    let whole = words.iter().fold(text.len() as u64, |hash, word| mix(hash, u64::from_le_bytes(*word)));
-    let hash = rest.iter().fold(whole, |hash, byte| mix(hash, (*byte).into()));
-    // The best bits are the high ones.
-    hash ^ hash >> 32
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::hpack::Encoder;
 use super::priority::Priority;
 use super::streams::{Closed, Stream};
 use super::{ErrorCode, WINDOW_BYTES_MAX};
-use crate::token::{decimal, is_token};
+use crate::token::{all_graphic, decimal, is_token};
 
 /// Larger frames are not sent, even if the peer would receive them: other streams wait meanwhile.
 const SENT_FRAME_BYTES_MAX: usize = 64 * 1024;
@@ -174,7 +174,8 @@ impl Connection {
         let is_sound = !method.is_empty()
             && !target.is_empty()
             && method.iter().copied().all(is_token)
-            && [target, host].iter().all(|part| part.iter().all(u8::is_ascii_graphic));
+            && all_graphic(target)
+            && all_graphic(host);
         let id = match self.streams.last() {
             0 => 1,
             last => last + 2,

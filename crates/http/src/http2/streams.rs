@@ -54,8 +54,8 @@ pub enum State {
 
 #[derive(Debug, Default)]
 pub struct Streams {
-    /// In ascending order of identifiers.
-    live: Vec<Stream>,
+    /// In ascending order of identifiers. Most end in about that order: from the front, without moving the others.
+    live: VecDeque<Stream>,
     /// The latest stream that was started.
     last: u32,
     closed: VecDeque<(u32, Closed)>,
@@ -78,11 +78,11 @@ impl Streams {
         self.last
     }
 
-    pub fn live(&self) -> &[Stream] {
+    pub fn live(&self) -> &VecDeque<Stream> {
         &self.live
     }
 
-    pub fn live_mut(&mut self) -> &mut [Stream] {
+    pub fn live_mut(&mut self) -> &mut VecDeque<Stream> {
         &mut self.live
     }
 
@@ -97,7 +97,7 @@ impl Streams {
     /// Starts a stream, which was idle.
     pub fn begin(&mut self, id: u32, send_window: u32, receive_window: u32) -> &mut Stream {
         self.last = id;
-        self.live.push(Stream {
+        self.live.push_back(Stream {
             id,
             has_head: false,
             is_received: false,
@@ -108,7 +108,7 @@ impl Streams {
             content_left: None,
             priority: None,
         });
-        self.live.last_mut().expect("it was pushed")
+        self.live.back_mut().expect("it was pushed")
     }
 
     /// Ends a stream, or changes how it ended.
@@ -129,8 +129,9 @@ impl Streams {
     }
 
     fn place(&self, id: u32) -> Option<usize> {
-        match self.live.last() {
-            Some(last) if last.id == id => Some(self.live.len() - 1),
+        match (self.live.front(), self.live.back()) {
+            (Some(first), _) if first.id == id => Some(0),
+            (_, Some(last)) if last.id == id => Some(self.live.len() - 1),
             _ => self.live.binary_search_by_key(&id, |stream| stream.id).ok(),
         }
     }

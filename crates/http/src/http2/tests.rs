@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::frame::{FrameHead, append};
 use super::*;
+use crate::request::{Parsed, Parser};
 
 const LIMITS: Limits = Limits {
     streams_max: 10,
@@ -35,6 +36,7 @@ fn hear(side: &mut Connection, mut bytes: &[u8]) -> Vec<Told> {
         let (told_now, consumed) = match event {
             Event::Begun => (Told::Begun, None),
             Event::Head { stream, is_end } => {
+                check_outline(side.head());
                 (Told::Head(stream, String::from_utf8(side.head().text().to_vec()).unwrap(), is_end), None)
             }
             Event::TooLarge { stream } => (Told::TooLarge(stream), None),
@@ -51,6 +53,15 @@ fn hear(side: &mut Connection, mut bytes: &[u8]) -> Vec<Told> {
         told.push(told_now);
     }
     told
+}
+
+/// What is not parsed must be what the parser would find.
+fn check_outline(head: &Section) {
+    let text = [head.text(), b"\r\n"].concat();
+    if let Some(outline) = head.outline() {
+        let parsed = Parser::of_stream().parse(&text);
+        assert_eq!(parsed, Ok(Parsed::Complete(outline.over(&text))), "{}", text.escape_ascii());
+    }
 }
 
 /// The frames in `bytes`, all of them whole.

@@ -4,7 +4,7 @@ use memchr::memchr;
 
 use super::{Method, RequestError, Scheme, Version};
 use crate::limits::{METHOD_BYTES_MAX, TARGET_BYTES_MAX};
-use crate::token::is_token;
+use crate::token::{all_graphic, is_token};
 
 pub(super) struct RequestLine<'b> {
     /// All of it.
@@ -33,21 +33,26 @@ impl<'b> RequestLine<'b> {
         }
         // URIs have no other bytes, and request targets no fragment. Browsers send some characters unescaped that RFC
         // 3986 forbids, such as `{` and `^`; all recipients read them alike.
-        if matches!(target, [] | [b'?', ..])
-            || target.iter().any(|byte| !byte.is_ascii_graphic() || *byte == b'#')
-        {
+        if matches!(target, [] | [b'?', ..]) || !all_graphic(target) || memchr(b'#', target).is_some() {
             return Err(RequestError::RequestLine);
         }
-        let method = match method {
+        let method = Method::of(method).ok_or(RequestError::RequestLine)?;
+        Ok(RequestLine { line, method, target, version: version.ok_or(RequestError::Version)? })
+    }
+}
+
+impl Method {
+    /// `None` if it cannot be a method.
+    pub(super) fn of(word: &[u8]) -> Option<Method> {
+        Some(match word {
             b"GET" => Method::Get,
             b"HEAD" => Method::Head,
             b"OPTIONS" => Method::Options,
             b"POST" | b"PUT" | b"DELETE" | b"TRACE" | b"PATCH" => Method::NotAllowed,
             b"CONNECT" => Method::Connect,
             other if is_method(other) => Method::Unknown,
-            _ => return Err(RequestError::RequestLine),
-        };
-        Ok(RequestLine { line, method, target, version: version.ok_or(RequestError::Version)? })
+            _ => return None,
+        })
     }
 }
 

@@ -23,6 +23,7 @@ pub use body::{Body, BodyReader};
 use fields::Fields;
 use line::{Absolute, RequestLine, begins_with_method};
 pub use outline::Outline;
+pub(crate) use outline::OutlineWriter;
 
 /// The request methods that the server distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,17 @@
 //! A parsed request without its text, so that the text need not be parsed again when the request continues after a wait.
+//!
+//! The requests of HTTP/2 streams need not be parsed at all: whoever writes their text from checked fields writes the
+//! outline beside it.
 
 use std::ops::Range;
 
 use super::{Body, Method, Request, Version};
 use crate::condition::Conditions;
+use crate::host::is_host;
+use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX, REQUEST_LINE_BYTES_MAX, TARGET_BYTES_MAX};
+
+/// The version in the text of an HTTP/2 request.
+const HTTP2_VERSION: &[u8] = b"HTTP/2.0";
 
 /// What was parsed, and where its parts are in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +40,89 @@ pub struct Outline {
 struct Span {
     start: u16,
     end: u16,
+}
+
+/// The outline of an HTTP/2 request without a body, while its text is written. Names, values and the target have been
+/// checked.
+#[derive(Clone, Debug)]
+pub(crate) struct OutlineWriter {
+    outline: Outline,
+    field_count: usize,
+}
+
+impl OutlineWriter {
+    /// Appends the request line to `text`, which is empty. No writer for a request of which only [`Parser`](super::Parser)
+    /// can tell what it means, or whether it is right.
+    pub fn begin(text: &mut Vec<u8>, method: &[u8], target: &[u8]) -> Option<OutlineWriter> {
+        for part in [method, b" ", target, b" ", HTTP2_VERSION] {
+            text.extend_from_slice(part);
+        }
+        let line = Span::from_to(0, text.len())?;
+        text.extend_from_slice(b"\r\n");
+        let is_usual = target.first() == Some(&b'/')
+            && target.len() <= TARGET_BYTES_MAX
+            && usize::from(line.end) <= REQUEST_LINE_BYTES_MAX;
+        if !is_usual {
+            return None;
+        }
+        let target = Span::from_to(method.len() + 1, method.len() + 1 + target.len())?;
+        let outline = Outline {
+            method: Method::of(method)?,
+            target,
+            version: Version::Http2,
+            line,
+            host: None,
+            keep_alive: true,
+            body: Body::Length(0),
+            expects_continue: false,
+            fields: Span::EMPTY,
+            range: None,
+            accept: None,
+            accept_encoding: None,
+            referer: None,
+            user_agent: None,
+            has_connection: false,
+            has_via: false,
+            head_len: 0,
+        };
+        Some(OutlineWriter { outline, field_count: 0 })
+    }
+
+    /// Takes the field whose `value` ends the line before the last end of `text`. Returns false if the parser must decide: what comes
+    /// more than once, conditions, and what is about a body.
+    pub fn take(&mut self, name: &[u8], value: &[u8], text: &[u8]) -> bool {
+        self.field_count += 1;
+        let end = text.len() - b"\r\n".len();
+        let Some(value_at) = Span::from_to(end - value.len(), end) else { return false };
+        let Outline { host, range, accept, accept_encoding, referer, user_agent, has_via, .. } =
+            &mut self.outline;
+        let only = |slot: &mut Option<Span>| slot.replace(value_at).is_none();
+        match name {
+            b"host" => only(host) && is_host(value),
+            b"range" => only(range),
+            b"accept" => only(accept),
+            b"accept-encoding" => only(accept_encoding),
+            b"referer" => only(referer),
+            b"user-agent" => only(user_agent),
+            b"via" => {
+                *has_via = true;
+                true
+            }
+            b"expect" | b"content-type" => false,
+            name => !name.starts_with(b"if-"),
+        }
+    }
+
+    /// The outline of `text`, behind which comes the empty line.
+    pub fn end(self, text: &[u8]) -> Option<Outline> {
+        let head_len = text.len() + b"\r\n".len();
+        let is_allowed = self.field_count <= FIELDS_MAX && head_len <= HEAD_BYTES_MAX;
+        if !is_allowed || self.outline.host.is_none() {
+            return None;
+        }
+        let fields = Span::from_to(usize::from(self.outline.line.end) + b"\r\n".len(), head_len)?;
+        Some(Outline { fields, head_len: fields.end, ..self.outline })
+    }
 }
 
 impl Outline {
@@ -95,17 +186,23 @@ impl Outline {
 }
 
 impl Span {
+    const EMPTY: Span = Span { start: 0, end: 0 };
+
+    fn from_to(start: usize, end: usize) -> Option<Span> {
+        Some(Span { start: start.try_into().ok()?, end: end.try_into().ok()? })
+    }
+
     /// Where `part` is in `text`; an empty one may be anywhere.
     fn of(part: &[u8], text: &[u8]) -> Option<Span> {
         if part.is_empty() {
-            return Some(Span { start: 0, end: 0 });
+            return Some(Span::EMPTY);
         }
         let start = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
         let end = start + part.len();
         if end > text.len() {
             return None;
         }
-        Some(Span { start: start.try_into().ok()?, end: end.try_into().ok()? })
+        Span::from_to(start, end)
     }
 
     fn range(self) -> Range<usize> {

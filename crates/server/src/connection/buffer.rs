@@ -239,18 +239,23 @@ impl Pool {
 
     /// An empty vector with room for this many bytes. To enlarge a smaller one would cost more than to take one that has
     /// been enlarged before.
-    fn take_sized(&mut self, wanted_bytes: usize) -> Vec<u8> {
+    pub fn take_sized(&mut self, wanted_bytes: usize) -> Vec<u8> {
         let kept = self.vectors.iter_mut().zip(POOLED).filter(|(_, (bytes, _))| *bytes >= wanted_bytes);
         let bytes = kept.map(|(kept, _)| kept).find_map(Vec::pop);
-        bytes.unwrap_or_else(|| Vec::with_capacity(wanted_bytes))
+        bytes.unwrap_or_else(|| {
+            let sizes = POOLED.iter().map(|(bytes, _)| *bytes);
+            Vec::with_capacity(sizes.clone().find(|bytes| *bytes >= wanted_bytes).unwrap_or(wanted_bytes))
+        })
     }
 
     pub fn put(&mut self, mut bytes: Vec<u8>) {
         let capacity = bytes.capacity();
+        if !(BUFFER_BYTES..=POOLED_BYTES_MAX).contains(&capacity) {
+            return;
+        }
         if memory::is_short() {
             *self = Pool::default();
-        } else if (BUFFER_BYTES..=POOLED_BYTES_MAX).contains(&capacity)
-            && let Some(index) = POOLED.iter().rposition(|(size, _)| capacity >= *size)
+        } else if let Some(index) = POOLED.iter().rposition(|(size, _)| capacity >= *size)
             && self.vectors[index].len() < POOLED[index].1
         {
             bytes.clear();

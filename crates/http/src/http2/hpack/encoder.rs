@@ -3,7 +3,7 @@
 
 use super::static_table::{STATIC, index_of};
 use super::table::Table;
-use super::{TABLE_BYTES, append_integer, append_plain, append_short};
+use super::{TABLE_BYTES, append_integer, append_plain, append_short, hash};
 
 /// Longer fields are not added to the table.
 const KEPT_FIELD_BYTES_MAX: usize = TABLE_BYTES / 4;
@@ -53,7 +53,7 @@ impl Encoder {
         let form = Form::of(name, value);
         match form.sent {
             Sent::Whole(whole) => append_integer(block, INDEXED, 7, whole.into()),
-            Sent::Again => self.again(block, form.name_index, name, value),
+            Sent::Again => self.again(block, form.name_index, hash_of(name, value), name, value),
             Sent::Once => append_once(block, self.index_of(form.name_index, name), name, value),
             Sent::Secret => {
                 append_name(block, SECRET, 4, self.index_of(form.name_index, name), name);
@@ -65,17 +65,17 @@ impl Encoder {
     /// Appends fields that were prepared.
     pub fn prepared(&mut self, block: &mut Vec<u8>, fields: &Prepared) {
         let mut sent = 0;
-        for Again { before, name_index, name, value } in &fields.again {
+        for Again { before, name_index, hash, name, value } in &fields.again {
             block.extend_from_slice(&fields.literals[sent..*before]);
             sent = *before;
-            self.again(block, *name_index, name, value);
+            self.again(block, *name_index, *hash, name, value);
         }
         block.extend_from_slice(&fields.literals[sent..]);
     }
 
     /// Appends a field that is in the table, or comes into it.
-    fn again(&mut self, block: &mut Vec<u8>, name_index: Option<u8>, name: &[u8], value: &[u8]) {
-        if let Some(place) = self.table.find(name, value) {
+    fn again(&mut self, block: &mut Vec<u8>, name_index: Option<u8>, hash: u32, name: &[u8], value: &[u8]) {
+        if let Some(place) = self.table.find(hash, name, value) {
             return append_integer(block, INDEXED, 7, STATIC.len() + 1 + place);
         }
         append_name(block, KEPT, 6, self.index_of(name_index, name), name);
@@ -103,6 +103,7 @@ struct Again {
     /// The literals before it.
     before: usize,
     name_index: Option<u8>,
+    hash: u32,
     name: Box<[u8]>,
     value: Box<[u8]>,
 }
@@ -115,13 +116,19 @@ impl Prepared {
             Sent::Whole(whole) => append_integer(&mut self.literals, INDEXED, 7, whole.into()),
             Sent::Again => {
                 let before = self.literals.len();
-                self.again.push(Again { before, name_index, name: name.into(), value: value.into() });
+                let (name, value, hash) = (name.into(), value.into(), hash_of(name, value));
+                self.again.push(Again { before, name_index, hash, name, value });
             }
             Sent::Once => append_once(&mut self.literals, name_index.map(usize::from), name, value),
             Sent::Secret => return false,
         }
         true
     }
+}
+
+/// By which the table remembers where a field is.
+fn hash_of(name: &[u8], value: &[u8]) -> u32 {
+    (hash(name).rotate_left(1) ^ hash(value)) as u32
 }
 
 fn append_once(block: &mut Vec<u8>, index: Option<usize>, name: &[u8], value: &[u8]) {

@@ -79,5 +79,23 @@ fn append_short(block: &mut Vec<u8>, text: &[u8]) {
     huffman::encode(text, block);
 }
 
+/// A quick hash of fields. Whoever makes texts collide has them encoded anew, no more.
+pub fn hash(text: &[u8]) -> u64 {
+    // The golden ratio, as in Fibonacci hashing.
+    let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let (pairs, rest) = text.as_chunks::<16>();
+    // Two at a time, because a multiplication waits for the one before it.
+    let lanes = pairs.iter().fold([text.len() as u64, 0], |[even, odd], pair| {
+        let (first, second) = pair.split_at(8);
+        let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
+        [mix(even, word(first)), mix(odd, word(second))]
+    });
+    let (words, rest) = rest.as_chunks();
+    let whole = words.iter().fold(mix(lanes[0], lanes[1]), |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    let hash = rest.iter().fold(whole, |hash, byte| mix(hash, (*byte).into()));
+    // The best bits are the high ones.
+    hash ^ hash >> 32
+}
+
 #[cfg(test)]
 mod tests;

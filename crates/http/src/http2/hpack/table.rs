@@ -12,7 +12,14 @@ pub struct Table {
     entries: VecDeque<Entry>,
     bytes: usize,
     bytes_max: usize,
+    /// Counts the entries that were evicted: with its place behind them, an entry keeps its number as long as it is here.
+    evicted: usize,
+    /// The numbers of fields that were found lately, by their hashes.
+    found: [(u32, usize); FOUND],
 }
+
+/// Fields that are found without a search. Most connections have fewer that come again and again.
+const FOUND: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -29,7 +36,14 @@ impl Entry {
 
 impl Table {
     pub fn new(bytes_max: usize) -> Table {
-        Table { text: Vec::new(), entries: VecDeque::new(), bytes: 0, bytes_max }
+        Table {
+            text: Vec::new(),
+            entries: VecDeque::new(),
+            bytes: 0,
+            bytes_max,
+            evicted: 0,
+            found: [(0, 0); FOUND],
+        }
     }
 
     pub fn bytes_max(&self) -> usize {
@@ -42,12 +56,24 @@ impl Table {
         Some(self.text_of(*entry))
     }
 
-    /// The place of an entry with this name and value.
-    pub fn find(&self, name: &[u8], value: &[u8]) -> Option<usize> {
-        self.entries.iter().rev().position(|entry| {
+    /// The place of an entry with this name and value. The field's `hash` may be any number, but should be always the same.
+    pub fn find(&mut self, hash: u32, name: &[u8], value: &[u8]) -> Option<usize> {
+        let is_it = |entry: &Entry| {
             (entry.value_bytes as usize, entry.name_bytes as usize) == (value.len(), name.len())
                 && self.text_of(*entry) == (name, value)
-        })
+        };
+        let slot = hash as usize % FOUND;
+        let (found_hash, number) = self.found[slot];
+        let last = (self.evicted + self.entries.len()).checked_sub(1)?;
+        if found_hash == hash
+            && let Some(index) = number.checked_sub(self.evicted)
+            && self.entries.get(index).is_some_and(is_it)
+        {
+            return Some(last - number);
+        }
+        let place = self.entries.iter().rev().position(is_it)?;
+        self.found[slot] = (hash, last - place);
+        Some(place)
     }
 
     /// The place of an entry with this name.
@@ -88,6 +114,7 @@ impl Table {
         while self.bytes > bytes_max {
             let Some(entry) = self.entries.pop_front() else { return };
             self.bytes -= entry.bytes() + ENTRY_OVERHEAD_BYTES;
+            self.evicted += 1;
         }
     }
 
@@ -115,11 +142,11 @@ mod tests {
         assert_eq!(table.entry(1), Some((b"a".as_slice(), b"2".as_slice())));
         assert_eq!((table.entry(2), table.bytes), (None, 68));
         assert_eq!(
-            (table.find(b"a", b"2"), table.find(b"a", b"1"), table.find_name(b"a")),
+            (table.find(7, b"a", b"2"), table.find(7, b"a", b"1"), table.find_name(b"a")),
             (Some(1), None, Some(0))
         );
         table.resize(40);
-        assert_eq!((table.find(b"a", b"2"), table.find(b"a", b"3")), (None, Some(0)));
+        assert_eq!((table.find(7, b"a", b"2"), table.find(7, b"a", b"3")), (None, Some(0)));
         table.insert(b"a", &[b'x'; 100]);
         assert!(table.entries.is_empty() && table.bytes == 0, "too large for the table");
     }

@@ -35,7 +35,7 @@ pub struct Http1 {
     input: Buffer,
     responses: ResponseState,
     state: State,
-    /// Of the request that waits, if it has one.
+    /// Of the request at the start of the input: one that waits, or that came with its outline.
     outline: Option<Box<Outline>>,
     content: Content,
     /// The rest of the body of the request that waits or is being answered, if the handler reads it.
@@ -95,9 +95,9 @@ impl Http1 {
         }
     }
 
-    /// For the single request of an HTTP/2 stream, passed as text.
-    pub fn of_stream(peer: IpAddr, is_secure: bool) -> Http1 {
-        Http1 { parser: Parser::of_stream(), ..Http1::new(peer, is_secure) }
+    /// For the single request of an HTTP/2 stream, passed as text that need not be parsed if there is an `outline`.
+    pub fn of_stream(peer: IpAddr, is_secure: bool, outline: Option<Box<Outline>>) -> Http1 {
+        Http1 { parser: Parser::of_stream(), outline, ..Http1::new(peer, is_secure) }
     }
 
     /// Returns true if the client may still switch to HTTP/2: it has made no request, and there was no TLS to negotiate

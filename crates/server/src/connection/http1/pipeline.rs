@@ -102,9 +102,7 @@ impl Http1 {
         resumed: Option<(ExchangeId, ExchangeEvent)>,
         context: &mut Context<'_>,
     ) -> Read {
-        if let Some(outline) = self.outline.take()
-            && resumed.is_some()
-        {
+        if let Some(outline) = self.outline.take() {
             let request = outline.over(bytes);
             context.pool.put_outline(outline);
             return self.answer(&request, bytes, resumed, context);
@@ -239,6 +237,7 @@ impl Http1 {
     /// Ends the exchange, complete or abandoned.
     pub(super) fn finish_exchange(&mut self, context: &mut Context<'_>) {
         self.upload = None;
+        self.outline = None;
         if let State::Waiting(waiting) = std::mem::replace(&mut self.state, State::Requests) {
             context.handler.finish(waiting.exchange, &mut context.shared);
         }

@@ -226,7 +226,7 @@ impl Http2 {
     /// Processes frames and streams until all of them wait for something.
     fn advance(&mut self, context: &mut Context<'_>) {
         if self.protocol.output().capacity() == 0 {
-            *self.protocol.output() = context.pool.take();
+            *self.protocol.output() = context.pool.take_sized(self.wire.last_bytes);
         }
         loop {
             self.read(context);
@@ -260,15 +260,14 @@ impl Http2 {
             Http2Event::Begun => context.served.count(Counter::ConnectionsHttp2),
             Http2Event::Head { stream, is_end } => {
                 self.count_request(context);
-                let text = context.pool.take_buffer();
                 let head = self.protocol.head();
                 self.streams.push(Box::new(Stream::new(
                     self.peer,
                     self.is_secure,
                     stream,
                     head,
-                    text,
                     is_end,
+                    context.pool,
                 )));
             }
             Http2Event::TooLarge { stream } => {

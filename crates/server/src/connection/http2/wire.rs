@@ -20,6 +20,8 @@ pub struct Wire {
     /// Parts of bodies that belong between the frames.
     parts: Vec<(usize, Bytes)>,
     part_bytes: usize,
+    /// The size of the last output, without those parts: the next is likely to be as large.
+    pub last_bytes: usize,
     /// Body bytes in this output.
     body_bytes: u64,
     /// What all streams hold of files; counted anew in each round.
@@ -121,6 +123,7 @@ impl Wire {
     pub fn take(&mut self, protocol: &mut Connection, is_last: bool) -> Output {
         let bytes = protocol.take_output();
         let is_first = self.total.bytes == 0;
+        self.last_bytes = bytes.len();
         self.total.bytes += (bytes.len() + std::mem::take(&mut self.part_bytes)) as u64;
         self.total.bodies += std::mem::take(&mut self.body_bytes);
         let kernel_unsent_bytes_max = if is_first { KERNEL_UNSENT_BYTES_MAX } else { 0 };

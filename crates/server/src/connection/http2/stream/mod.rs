@@ -14,7 +14,7 @@ use sojourn_http::Status;
 use sojourn_http::http2::{Connection, ErrorCode, Priority, Section};
 
 use super::wire::{Unsent, Wire};
-use crate::connection::{Buffer, Context, Event, Http1, Reason, Wait, Want};
+use crate::connection::{Buffer, Context, Event, Http1, Pool, Reason, Wait, Want};
 
 mod sending;
 mod upload;
@@ -87,32 +87,33 @@ fn takes_turns(priority: Option<Priority>) -> bool {
 }
 
 impl Stream {
-    /// A new request from `peer`, whose head is written to `text`. No body follows if it `is_end`.
+    /// A new request from `peer`. No body follows if it `is_end`.
     pub fn new(
         peer: IpAddr,
         is_secure: bool,
         id: u32,
         head: &Section,
-        mut text: Buffer,
         is_end: bool,
+        pool: &mut Pool,
     ) -> Stream {
+        let mut text = pool.take_buffer();
         text.space().extend_from_slice(head.text());
-        let stage = match is_end {
-            true => Stage::Ready(text),
-            false => Stage::Uploading(Box::new(Upload::new(head, text))),
+        let (stage, outline) = match is_end {
+            true => (Stage::Ready(text), head.outline().map(|outline| pool.keep_outline(outline))),
+            false => (Stage::Uploading(Box::new(Upload::new(head, text))), None),
         };
-        Stream::in_stage(peer, is_secure, id, head.is_head_request(), stage)
+        Stream::in_stage(id, head.is_head_request(), Http1::of_stream(peer, is_secure, outline), stage)
     }
 
     /// A request that is refused without being read.
     pub fn refused(peer: IpAddr, is_secure: bool, id: u32) -> Stream {
-        Stream::in_stage(peer, is_secure, id, false, Stage::Over)
+        Stream::in_stage(id, false, Http1::of_stream(peer, is_secure, None), Stage::Over)
     }
 
-    fn in_stage(peer: IpAddr, is_secure: bool, id: u32, is_head: bool, stage: Stage) -> Stream {
+    fn in_stage(id: u32, is_head: bool, machine: Http1, stage: Stage) -> Stream {
         Stream {
             id,
-            machine: Http1::of_stream(peer, is_secure),
+            machine,
             is_head,
             has_head: false,
             body_left: Some(0),
@@ -178,19 +179,18 @@ impl Stream {
         let before = self.parts;
         let mut goes_on = !self.is_held_up(protocol, wire);
         while goes_on {
-            goes_on = match std::mem::replace(&mut self.stage, Stage::Over) {
-                Stage::Ready(mut text) => {
+            // Not moved: it is large, and most streams of a turn wait for something.
+            goes_on = match &mut self.stage {
+                Stage::Ready(text) => {
+                    let mut text = std::mem::take(text);
                     text.space().extend_from_slice(b"\r\n");
                     self.happen(Event::Received(text), protocol, context);
                     true
                 }
-                Stage::Uploading(upload) => self.upload(upload, protocol, context),
+                Stage::Uploading(_) => self.upload(protocol, context),
                 Stage::Following => self.follow(protocol, context),
-                Stage::Sending(sending) => self.send(sending, protocol, wire, context),
-                stage => {
-                    self.stage = stage;
-                    false
-                }
+                Stage::Sending(_) => self.send(protocol, wire, context),
+                Stage::Job(..) | Stage::Delegated(_) | Stage::Waiting | Stage::Over => false,
             }
         }
         self.end.is_some() || self.parts != before
@@ -209,16 +209,12 @@ impl Stream {
 
     /// The job it needs, to be delegated to the driver; the outcome is [delivered](Self::deliver).
     pub fn take_job(&mut self) -> Option<Job> {
-        match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Job(job, whose) => {
-                self.stage = Stage::Delegated(whose);
-                Some(job)
-            }
-            stage => {
-                self.stage = stage;
-                None
-            }
+        if !self.has_job() {
+            return None;
         }
+        let Stage::Job(job, whose) = std::mem::replace(&mut self.stage, Stage::Over) else { return None };
+        self.stage = Stage::Delegated(whose);
+        Some(job)
     }
 
     /// Returns true if it needs a job that has not been delegated.

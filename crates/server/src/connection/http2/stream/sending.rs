@@ -79,11 +79,11 @@ impl Stream {
     /// Sends what may be sent now; returns true if there may be more to do at once in this turn.
     pub(super) fn send(
         &mut self,
-        mut sending: Sending,
         protocol: &mut Connection,
         wire: &mut Wire,
         context: &mut Context<'_>,
     ) -> bool {
+        let Stage::Sending(sending) = &mut self.stage else { return false };
         if sending.sent == sending.output.bytes.len() {
             context.pool.put(std::mem::take(&mut sending.output.bytes));
             sending.sent = 0;
@@ -92,18 +92,18 @@ impl Stream {
         if bytes.is_empty() && sending.slice.is_empty() {
             match std::mem::replace(&mut sending.rest, Rest::Nothing) {
                 Rest::Nothing => {
-                    self.happen(Event::Sent(sending.output), protocol, context);
+                    let output = std::mem::take(&mut sending.output);
+                    self.happen(Event::Sent(output), protocol, context);
                     return true;
                 }
                 Rest::Stored(extent) => {
                     if let Some((slice, rest)) = extent.split_first() {
                         (sending.slice, sending.rest) = (Bytes::from_owner(slice), Rest::Stored(rest));
                     }
-                    self.stage = Stage::Sending(sending);
                     return true;
                 }
                 Rest::File(range) => {
-                    self.read_on(sending, range, protocol, wire);
+                    self.read_on(range, protocol, wire);
                     return false;
                 }
             }
@@ -122,7 +122,6 @@ impl Stream {
                     sending.sent = 0;
                 }
             }
-            self.stage = Stage::Sending(sending);
             return false;
         }
         if let Some(left) = &mut self.body_left {
@@ -146,23 +145,16 @@ impl Stream {
             wire.send(protocol, self.id, &bytes[..count], is_end);
             sending.sent += count;
         }
-        self.stage = Stage::Sending(sending);
         // What is left waits for its next turn.
         count == available || !takes_turns(protocol.priority(self.id))
     }
 
     /// Requests the next slice of a file, if it could be sent.
-    fn read_on(
-        &mut self,
-        mut sending: Sending,
-        mut range: FileRange,
-        protocol: &mut Connection,
-        wire: &mut Wire,
-    ) {
+    fn read_on(&mut self, mut range: FileRange, protocol: &mut Connection, wire: &mut Wire) {
+        let Stage::Sending(sending) = &mut self.stage else { return };
         let room = wire.file_room(protocol, self.id);
         if room == 0 {
             sending.rest = Rest::File(range);
-            self.stage = Stage::Sending(sending);
             return;
         }
         // Every window may be tiny; the total read ahead must still be limited.
@@ -177,6 +169,7 @@ impl Stream {
         if range.length > 0 {
             sending.rest = Rest::File(range);
         }
+        let Stage::Sending(sending) = std::mem::replace(&mut self.stage, Stage::Over) else { return };
         self.stage = Stage::Job(Job::Load(slice), For::Sending(sending));
     }
 }

@@ -83,19 +83,14 @@ impl Stream {
     }
 
     /// Starts the request if enough of its body is there; returns true if it did.
-    pub(super) fn upload(
-        &mut self,
-        mut upload: Box<Upload>,
-        protocol: &mut Connection,
-        context: &mut Context<'_>,
-    ) -> bool {
+    pub(super) fn upload(&mut self, protocol: &mut Connection, context: &mut Context<'_>) -> bool {
+        let Stage::Uploading(upload) = &mut self.stage else { return false };
         // A body that waits for 100 Continue, or is too long to discard, is answered now; the rest is reset with
         // NO_ERROR at the stream's end (RFC 9113, 8.1).
         let passes_on = context.handler.takes_bodies();
         let is_awaited = passes_on || !upload.expects_continue;
         let is_whole = upload.received <= DRAINED_BODY_BYTES_MAX;
         if is_awaited && is_whole && !upload.is_ended {
-            self.stage = Stage::Uploading(upload);
             return false;
         }
         // A short body is buffered completely, so that an upstream does not wait for it; a longer one is streamed.
@@ -118,7 +113,8 @@ impl Stream {
                 is_ended: upload.is_ended,
             }));
         }
-        self.happen(Event::Received(upload.text), protocol, context);
+        let text = std::mem::take(&mut upload.text);
+        self.happen(Event::Received(text), protocol, context);
         true
     }
 

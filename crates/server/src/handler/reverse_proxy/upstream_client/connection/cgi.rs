@@ -2,7 +2,7 @@
 
 use sojourn_cgi::{ScriptHead, read_head};
 use sojourn_http::request::Version;
-use sojourn_http::token::is_text;
+use sojourn_http::token::all_text;
 use sojourn_http::upstream::{Head, RequestKind};
 
 /// The fields of a script's response, converted to HTTP.
@@ -23,7 +23,7 @@ impl ScriptFields {
         self.0.clear();
         let head = read_head(response, &mut self.0).map_err(drop)?;
         let Some(ScriptHead { status, reason, length }) = head else { return Ok(None) };
-        if !reason.iter().all(|byte| is_text(*byte)) {
+        if !all_text(reason) {
             return Err(());
         }
         let head = Head::of_fields(status, Version::Http11, reason, &self.0, asked).map_err(drop)?;
