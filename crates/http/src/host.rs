@@ -52,6 +52,9 @@ pub fn is_host(host: &[u8]) -> bool {
 /// A DNS name, with or without the final dot, or a dotted IPv4 address.
 fn is_dns_name(name: &[u8]) -> bool {
     let name = name.strip_suffix(b".").unwrap_or(name);
+    if is_ipv4(name) {
+        return true;
+    }
     let mut label_start = 0;
     for (index, byte) in name.iter().enumerate() {
         if *byte == b'.' {
@@ -63,11 +66,8 @@ fn is_dns_name(name: &[u8]) -> bool {
             return false;
         }
     }
-    match &name[label_start..] {
-        [] => false,
-        last if is_number(last) => is_ipv4(name),
-        _ => true,
-    }
+    let last = &name[label_start..];
+    !last.is_empty() && !is_number(last)
 }
 
 /// Bytes of a label: letters, digits, hyphens, and the underscores that some names have.

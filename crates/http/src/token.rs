@@ -18,8 +18,17 @@ pub fn all_text(bytes: &[u8]) -> bool {
 
 /// Returns true if all of `bytes` are visible ASCII characters.
 pub fn all_graphic(bytes: &[u8]) -> bool {
-    let word = |word: u64| (below(word, b'!') | word | word.wrapping_add(each(1))) & each(0x80) == 0;
-    all(bytes, word, |byte| byte.is_ascii_graphic())
+    all(bytes, |word| not_graphic(word) & each(0x80) == 0, |byte| byte.is_ascii_graphic())
+}
+
+/// Returns true if all of `bytes` are visible ASCII characters, and there is no fragment: request targets have none.
+pub fn is_target(bytes: &[u8]) -> bool {
+    let word = |word: u64| (not_graphic(word) | below(word ^ each(b'#'), 1)) & each(0x80) == 0;
+    all(bytes, word, |byte| byte.is_ascii_graphic() && byte != b'#')
+}
+
+fn not_graphic(word: u64) -> u64 {
+    below(word, b'!') | word | word.wrapping_add(each(1))
 }
 
 /// Returns true if all of `bytes` are right: eight at a time where `word` can tell, or else by `byte`.
@@ -89,6 +98,7 @@ mod tests {
                         assert_eq!(all_text(&bytes), bytes.iter().all(|it| is_text(*it)), "{bytes:?}");
                         let is_graphic = bytes.iter().all(u8::is_ascii_graphic);
                         assert_eq!(all_graphic(&bytes), is_graphic, "{bytes:?}");
+                        assert_eq!(is_target(&bytes), is_graphic && !bytes.contains(&b'#'), "{bytes:?}");
                     }
                 }
             }

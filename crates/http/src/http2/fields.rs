@@ -10,7 +10,7 @@ use memchr::memchr;
 use super::hpack::{ENTRY_OVERHEAD_BYTES, Field};
 use super::priority::Priority;
 use crate::request::{Outline, OutlineWriter};
-use crate::token::{all_graphic, all_text, decimal, is_token};
+use crate::token::{all_graphic, all_text, decimal, is_target, is_token};
 
 /// Names up to this length are converted to lower case without an allocation.
 const NAME_BYTES_USUAL: usize = 64;
@@ -252,8 +252,8 @@ impl Section {
             }
             (Kind::Request, b"authority") => all_graphic(value) && self.keep(value, |it| &mut it.authority),
             (Kind::Request, b"path") => {
-                let is_path = value == b"*" || value.first() == Some(&b'/') && !value.contains(&b'#');
-                is_path && all_graphic(value) && self.keep(value, |it| &mut it.path)
+                let is_path = value == b"*" || value.first() == Some(&b'/');
+                is_path && is_target(value) && self.keep(value, |it| &mut it.path)
             }
             (Kind::Response, b"status") => match value {
                 [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'] => {

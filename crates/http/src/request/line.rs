@@ -4,7 +4,7 @@ use memchr::memchr;
 
 use super::{Method, RequestError, Scheme, Version};
 use crate::limits::{METHOD_BYTES_MAX, TARGET_BYTES_MAX};
-use crate::token::{all_graphic, is_token};
+use crate::token::{is_target, is_token};
 
 pub(super) struct RequestLine<'b> {
     /// All of it.
@@ -33,7 +33,7 @@ impl<'b> RequestLine<'b> {
         }
         // URIs have no other bytes, and request targets no fragment. Browsers send some characters unescaped that RFC
         // 3986 forbids, such as `{` and `^`; all recipients read them alike.
-        if matches!(target, [] | [b'?', ..]) || !all_graphic(target) || memchr(b'#', target).is_some() {
+        if matches!(target, [] | [b'?', ..]) || !is_target(target) {
             return Err(RequestError::RequestLine);
         }
         let method = Method::of(method).ok_or(RequestError::RequestLine)?;
