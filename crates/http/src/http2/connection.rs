@@ -10,6 +10,9 @@ use super::{ErrorCode, FRAME_BYTES_MAX, PREFACE, WINDOW_BYTES, WINDOW_BYTES_MAX}
 /// Memory for heads that is kept while there are none.
 const KEPT_BYTES_MAX: usize = 1024;
 
+/// Longer field blocks are not compared with the one before.
+const REPEATED_BYTES_MAX: usize = 256;
+
 /// Streams that a client starts before the server's SETTINGS: RFC 9113, 6.5.2, recommends to allow as many.
 const STREAMS_MAX_UNSAID: u32 = 100;
 
@@ -83,6 +86,7 @@ pub struct Connection {
     block: Option<Block>,
     section: Section,
     decoder: Decoder,
+    latest: Latest,
     pub(super) encoder: Encoder,
     pub(super) streams: Streams,
     pub(super) peer: Peer,
@@ -130,6 +134,14 @@ enum Leaving {
     Announced,
     /// No streams behind this one are served.
     Behind(u32),
+}
+
+/// The request's block that was decoded last: the section still has its fields. Where the block is empty, none has been.
+#[derive(Debug, Default)]
+struct Latest {
+    block: Vec<u8>,
+    table_changes: u64,
+    is_valid: bool,
 }
 
 #[derive(Debug)]
@@ -184,6 +196,7 @@ impl Connection {
             block: None,
             section: Section::default(),
             decoder: Decoder::new(TABLE_BYTES),
+            latest: Latest::default(),
             encoder: Encoder::default(),
             streams: Streams::default(),
             peer: Peer {
@@ -286,7 +299,9 @@ impl Connection {
         if self.gathered.is_empty() && self.gathered.capacity() > KEPT_BYTES_MAX {
             self.gathered = Vec::new();
         }
-        self.section.trim(KEPT_BYTES_MAX);
+        if self.section.trim(KEPT_BYTES_MAX) {
+            self.latest.block.clear();
+        }
         self.decoder.trim(KEPT_BYTES_MAX);
     }
 
@@ -712,11 +727,7 @@ impl Connection {
             (State::Live(place), Role::Client) if !self.streams.live()[place].has_head => Kind::Response,
             _ => Kind::Trailers,
         };
-        let Connection { section, decoder, limits, .. } = self;
-        section.begin(kind, limits.field_bytes_max);
-        // RFC 9113, 4.3: after an error the tables of both sides differ.
-        decoder.read(block, |field| section.take(field)).map_err(|_| ErrorCode::COMPRESSION_ERROR)?;
-        let is_valid = section.end() && !depends_on_itself;
+        let is_valid = self.decode(kind, block)? && !depends_on_itself;
         match state {
             State::Idle => Ok(self.begin_request(id, is_end, is_valid)),
             State::Live(place) if kind == Kind::Response => Ok(self.begin_response(place, is_end, is_valid)),
@@ -724,6 +735,27 @@ impl Connection {
             State::Closed(Closed::Complete) => Err(ErrorCode::STREAM_CLOSED),
             State::Closed(_) | State::Forgotten => Ok(Step::On),
         }
+    }
+
+    /// Decodes a block; returns true if its fields are valid. A client that asks for the same again sends the same bytes, which
+    /// mean the same unless the table has changed.
+    fn decode(&mut self, kind: Kind, block: &[u8]) -> Result<bool, ErrorCode> {
+        let Connection { section, decoder, limits, latest, .. } = self;
+        let (is_request, table_changes) = (kind == Kind::Request, decoder.table_changes());
+        let is_again = latest.block == block && latest.table_changes == table_changes;
+        if is_request && is_again && !block.is_empty() {
+            return Ok(latest.is_valid);
+        }
+        latest.block.clear();
+        section.begin(kind, limits.field_bytes_max);
+        // RFC 9113, 4.3: after an error the tables of both sides differ.
+        decoder.read(block, |field| section.take(field)).map_err(|_| ErrorCode::COMPRESSION_ERROR)?;
+        let is_valid = section.end();
+        if is_request && block.len() <= REPEATED_BYTES_MAX && decoder.table_changes() == table_changes {
+            latest.block.extend_from_slice(block);
+            (latest.table_changes, latest.is_valid) = (table_changes, is_valid);
+        }
+        Ok(is_valid)
     }
 
     fn begin_request<'i>(&mut self, id: u32, is_end: bool, is_valid: bool) -> Step<'i> {

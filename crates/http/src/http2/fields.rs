@@ -115,13 +115,16 @@ impl Section {
         *self = Section { kind, bytes_max, values, text, cookies, ..Section::default() };
     }
 
-    /// Gives back memory that a long head needed.
-    pub fn trim(&mut self, bytes_max: usize) {
+    /// Gives back memory that a long head needed; returns true if there was some.
+    pub fn trim(&mut self, bytes_max: usize) -> bool {
+        let mut was_long = false;
         for memory in [&mut self.values, &mut self.text, &mut self.cookies] {
             if memory.capacity() > bytes_max {
                 *memory = Vec::new();
+                was_long = true;
             }
         }
+        was_long
     }
 
     pub fn take(&mut self, field: Field<'_>) {

@@ -143,6 +143,56 @@ fn heads_that_come_again_mean_the_same_over_every_connection() {
     }
 }
 
+/// Fields that fill the table push others out of it, and what was the same block then means something else.
+fn check_repeated(choices: &[u8]) {
+    let (mut heads, mut pair) = (HeadCache::default(), Pair::new());
+    for choice in choices {
+        let (choice, value) = (choice % 16, "v".repeat(440));
+        let stream = pair.get(&format!("/{}", choice % 4));
+        let request = Told::Head(stream, format!("GET /{} HTTP/2.0\r\nhost: h\r\n", choice % 4), true);
+        assert_eq!(pair.talk().1, [request]);
+        let fields = format!("server: s\r\ndate: {}\r\nx: {choice}{value}\r\n", choice / 4);
+        let text = format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 0\r\n\r\n");
+        pair.server.send_response(stream, text.as_bytes(), false, &mut heads).unwrap();
+        pair.server.finish(stream);
+        let response = format!("HTTP/1.1 200\r\n{fields}content-length: 0\r\n");
+        assert_eq!(pair.talk().0, [Told::Head(stream, response, true)]);
+        pair.client.finish(stream);
+    }
+}
+
+#[test]
+fn blocks_that_come_again_mean_the_same_only_while_the_table_does() {
+    let mut server = Connection::server(LIMITS);
+    let mut client = Connection::client(LIMITS);
+    hear(&mut server, &client.take_output());
+    let block = |fields: &[u8], stream: u32| {
+        let mut frame = Vec::new();
+        append(&mut frame, frame::HEADERS, frame::END_STREAM | frame::END_HEADERS, stream, fields);
+        frame
+    };
+    let mut ask = |fields: &[u8], stream: u32| match &hear(&mut server, &block(fields, stream))[..] {
+        [Told::Head(_, text, true)] => text.replace("\r\n", " ").trim_end().to_owned(),
+        other => panic!("{other:?}"),
+    };
+    // The host and x come into the table.
+    let start = b"\x82\x86\x84\x41\x01h\x40\x01x\x01a";
+    assert_eq!(ask(start, 1), "GET / HTTP/2.0 host: h x: a");
+    let again = b"\x82\x86\x84\xbf\xbe";
+    for stream in [3, 5] {
+        assert_eq!(ask(again, stream), "GET / HTTP/2.0 host: h x: a");
+    }
+    let other = [again.as_slice(), b"\x40\x01y\x01b"].concat();
+    assert_eq!(ask(&other, 7), "GET / HTTP/2.0 host: h x: a y: b");
+    // The same indices are now those of x and y.
+    assert_eq!(ask(again, 9), "GET / HTTP/2.0 x: a y: b");
+    assert_eq!(ask(again, 11), "GET / HTTP/2.0 x: a y: b");
+    // What is not valid is not valid again.
+    let mut refused =
+        |stream| matches!(&hear(&mut server, &block(b"\x82\x86", stream))[..], [Told::Rejected(..)]);
+    assert!(refused(13) && refused(15));
+}
+
 #[test]
 fn requests_and_responses() {
     let mut pair = Pair::new();
@@ -458,6 +508,11 @@ proptest! {
         let mut client = Connection::client(LIMITS);
         client.send_request(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n", "http");
         hear(&mut client, &bytes);
+    }
+
+    #[test]
+    fn whatever_is_repeated_means_the_same(choices in vec(any::<u8>(), 1..80)) {
+        check_repeated(&choices);
     }
 
     /// However the bytes are cut, the events are the same.

@@ -69,6 +69,11 @@ impl Decoder {
         Ok(())
     }
 
+    /// Counts the changes of the table: without one, a block means the same as before.
+    pub fn table_changes(&self) -> u64 {
+        self.table.changes()
+    }
+
     /// Gives back memory for long literals.
     pub fn trim(&mut self, bytes_max: usize) {
         if self.text.capacity() > bytes_max {

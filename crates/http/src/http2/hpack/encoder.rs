@@ -1,6 +1,8 @@
 //! Encodes field blocks. What comes again is added to the table; what differs from message to message, or is secret, is
 //! sent as a literal.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::static_table::{STATIC, index_of};
 use super::table::Table;
 use super::{TABLE_BYTES, append_integer, append_plain, append_short, hash};
@@ -20,11 +22,24 @@ pub struct Encoder {
     table: Table,
     /// The smallest table size that the peer has asked for since the last block, and the current one.
     resized: Option<(usize, usize)>,
+    /// Prepared fields that were encoded lately; without memory until the first.
+    encoded: Vec<Encoded>,
 }
+
+/// Prepared fields as they were encoded, which is right as long as the table is the same.
+#[derive(Clone, Debug, Default)]
+struct Encoded {
+    number: u64,
+    table_changes: u64,
+    bytes: Vec<u8>,
+}
+
+/// How many of them are kept: two for a response.
+const ENCODED_MAX: usize = 8;
 
 impl Default for Encoder {
     fn default() -> Encoder {
-        Encoder { table: Table::new(TABLE_BYTES), resized: None }
+        Encoder { table: Table::new(TABLE_BYTES), resized: None, encoded: Vec::new() }
     }
 }
 
@@ -64,13 +79,27 @@ impl Encoder {
 
     /// Appends fields that were prepared.
     pub fn prepared(&mut self, block: &mut Vec<u8>, fields: &Prepared) {
-        let mut sent = 0;
+        if self.encoded.is_empty() {
+            self.encoded.resize_with(ENCODED_MAX, Default::default);
+        }
+        let (slot, table_changes) = (fields.number as usize % ENCODED_MAX, self.table.changes());
+        let encoded = &self.encoded[slot];
+        if (encoded.number, encoded.table_changes) == (fields.number, table_changes) {
+            return block.extend_from_slice(&encoded.bytes);
+        }
+        let (start, mut sent) = (block.len(), 0);
         for Again { before, name_index, hash, name, value } in &fields.again {
             block.extend_from_slice(&fields.literals[sent..*before]);
             sent = *before;
             self.again(block, *name_index, *hash, name, value);
         }
         block.extend_from_slice(&fields.literals[sent..]);
+        if self.table.changes() == table_changes {
+            let encoded = &mut self.encoded[slot];
+            (encoded.number, encoded.table_changes) = (fields.number, table_changes);
+            encoded.bytes.clear();
+            encoded.bytes.extend_from_slice(&block[start..]);
+        }
     }
 
     /// Appends a field that is in the table, or comes into it.
@@ -91,8 +120,10 @@ impl Encoder {
 }
 
 /// Fields of which everything is encoded that is the same over every connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Prepared {
+    /// No others have it.
+    number: u64,
     literals: Vec<u8>,
     again: Vec<Again>,
 }
@@ -106,6 +137,13 @@ struct Again {
     hash: u32,
     name: Box<[u8]>,
     value: Box<[u8]>,
+}
+
+impl Default for Prepared {
+    fn default() -> Prepared {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Prepared { number: NEXT.fetch_add(1, Ordering::Relaxed), literals: Vec::new(), again: Vec::new() }
+    }
 }
 
 impl Prepared {

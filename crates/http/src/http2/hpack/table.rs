@@ -14,6 +14,8 @@ pub struct Table {
     bytes_max: usize,
     /// Counts the entries that were evicted: with its place behind them, an entry keeps its number as long as it is here.
     evicted: usize,
+    /// Counts what changed: as long as it is the same, an index means the same.
+    changes: u64,
     /// The numbers of fields that were found lately, by their hashes.
     found: [(u32, usize); FOUND],
 }
@@ -42,12 +44,17 @@ impl Table {
             bytes: 0,
             bytes_max,
             evicted: 0,
+            changes: 0,
             found: [(0, 0); FOUND],
         }
     }
 
     pub fn bytes_max(&self) -> usize {
         self.bytes_max
+    }
+
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Name and value of the entry at `place`; the latest is at 0.
@@ -85,6 +92,7 @@ impl Table {
     }
 
     pub fn insert(&mut self, name: &[u8], value: &[u8]) {
+        self.changes += 1;
         let bytes = name.len() + value.len() + ENTRY_OVERHEAD_BYTES;
         self.evict(self.bytes_max.saturating_sub(bytes));
         // RFC 7541, 4.4: an entry larger than the table empties it.
@@ -101,6 +109,7 @@ impl Table {
     }
 
     pub fn resize(&mut self, bytes_max: usize) {
+        self.changes += 1;
         self.bytes_max = bytes_max;
         self.evict(bytes_max);
     }
