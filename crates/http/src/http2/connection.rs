@@ -737,8 +737,8 @@ impl Connection {
         }
     }
 
-    /// Decodes a block; returns true if its fields are valid. A client that asks for the same again sends the same bytes, which
-    /// mean the same unless the table has changed.
+    /// Decodes a block; returns true if its fields are valid. A client that asks for the same again sends the same bytes,
+    /// which mean the same unless the table has changed.
     fn decode(&mut self, kind: Kind, block: &[u8]) -> Result<bool, ErrorCode> {
         let Connection { section, decoder, limits, latest, .. } = self;
         let (is_request, table_changes) = (kind == Kind::Request, decoder.table_changes());

@@ -449,6 +449,13 @@ mod tests {
         assert!(with(0, "PURGE") && with(2, "[::1]:80") && with(3, "/a?b"));
         let long = "/".repeat(TARGET_BYTES_MAX + 1);
         assert!(!with(0, &"X".repeat(METHOD_BYTES_MAX + 1)) && !with(2, "a..b") && !with(3, &long));
+        let mut longer = Section::default();
+        longer.begin(Kind::Request, 1 << 20);
+        for (name, value) in [GET[0], GET[1], GET[2], (":path", "/".repeat(1 << 17).as_str())] {
+            longer.take(Field { name: name.as_bytes(), value: value.as_bytes() });
+        }
+        assert!(longer.end() && longer.outline().is_none());
+        assert!(longer.text().ends_with(b" HTTP/2.0\r\nhost: h\r\n"));
         let without_host = [&GET[..2], &GET[3..]].concat();
         assert_eq!(section(Kind::Request, &without_host).0.outline(), None);
         assert!(

@@ -57,11 +57,12 @@ impl OutlineWriter {
         for part in [method, b" ", target, b" ", HTTP2_VERSION] {
             text.extend_from_slice(part);
         }
-        let line = Span::from_to(0, text.len())?;
+        let line_end = text.len();
         text.extend_from_slice(b"\r\n");
+        let line = Span::from_to(0, line_end)?;
         let is_usual = target.first() == Some(&b'/')
             && target.len() <= TARGET_BYTES_MAX
-            && usize::from(line.end) <= REQUEST_LINE_BYTES_MAX;
+            && line_end <= REQUEST_LINE_BYTES_MAX;
         if !is_usual {
             return None;
         }
@@ -88,8 +89,8 @@ impl OutlineWriter {
         Some(OutlineWriter { outline, field_count: 0 })
     }
 
-    /// Takes the field whose `value` ends the line before the last end of `text`. Returns false if the parser must decide: what comes
-    /// more than once, conditions, and what is about a body.
+    /// Takes the field with which `text` ends. Returns false if the parser must decide: what comes more than once,
+    /// conditions, and what is about a body.
     pub fn take(&mut self, name: &[u8], value: &[u8], text: &[u8]) -> bool {
         self.field_count += 1;
         let end = text.len() - b"\r\n".len();
