@@ -104,6 +104,13 @@ fn heard(is_server: bool, bytes: &[u8], step: usize) -> Heard {
                 http2::Event::Head { stream, .. } => {
                     let text = side.head().text();
                     assert!(text.ends_with(b"\r\n") && !text.windows(2).any(|two| two == b"\n\r"));
+                    if let Some(outline) = side.head().outline() {
+                        let text = [text, b"\r\n"].concat();
+                        assert_eq!(
+                            Parser::of_stream().parse(&text),
+                            Ok(Parsed::Complete(outline.over(&text)))
+                        );
+                    }
                     streams.entry(stream).or_default().extend_from_slice(text);
                 }
                 http2::Event::Data { stream, bytes, .. } => {

@@ -232,20 +232,18 @@ impl Pool {
         if buffer.is_allocated() {
             return buffer;
         }
-        let is_large = buffer.wanted_bytes > BUFFER_BYTES && !memory::is_short();
-        let bytes = self.take_sized(if is_large { buffer.wanted_bytes } else { BUFFER_BYTES });
-        Buffer { bytes, ..buffer }
+        Buffer { bytes: self.take_sized(buffer.wanted_bytes), ..buffer }
     }
 
-    /// An empty vector with room for this many bytes. To enlarge a smaller one would cost more than to take one that has
-    /// been enlarged before.
+    /// An empty vector with room for this many bytes, or at least for a head; no larger where memory is short. To enlarge a
+    /// smaller one would cost more than to take one that has been enlarged before.
     pub fn take_sized(&mut self, wanted_bytes: usize) -> Vec<u8> {
+        let is_large = wanted_bytes > BUFFER_BYTES && !memory::is_short();
+        let wanted_bytes = if is_large { wanted_bytes } else { BUFFER_BYTES };
         let kept = self.vectors.iter_mut().zip(POOLED).filter(|(_, (bytes, _))| *bytes >= wanted_bytes);
         let bytes = kept.map(|(kept, _)| kept).find_map(Vec::pop);
-        bytes.unwrap_or_else(|| {
-            let sizes = POOLED.iter().map(|(bytes, _)| *bytes);
-            Vec::with_capacity(sizes.clone().find(|bytes| *bytes >= wanted_bytes).unwrap_or(wanted_bytes))
-        })
+        let size = POOLED.iter().map(|(bytes, _)| *bytes).find(|bytes| *bytes >= wanted_bytes);
+        bytes.unwrap_or_else(|| Vec::with_capacity(size.unwrap_or(wanted_bytes)))
     }
 
     pub fn put(&mut self, mut bytes: Vec<u8>) {
