@@ -146,6 +146,9 @@ class _Loading:
         busy = min(float(CORES), sum(each.cpu_cores or 0.0 for each in tiers.values()))
         return SystemUse(tiers=tiers, database=None, levels={}, machine_busy_cores=busy)
 
+    def cpu_windows(self, *_windows: float) -> dict[str, list[float]]:
+        return {}
+
     def ended_because(self, _tier: object) -> None:
         return None
 

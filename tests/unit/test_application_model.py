@@ -221,21 +221,6 @@ def test_limits_are_those_of_each_resource() -> None:
     assert 0.8 * alone < limits["workers of app"] < alone
 
 
-@pytest.mark.parametrize(("fraction", "apart"), [(0.45, 0.07), (0.6, 0.12), (0.8, 0.27)])
-@pytest.mark.parametrize("places", [(), (Places("workers", "app", 6),)])
-def test_the_layers_and_the_simulation_agree_where_the_layers_are_fitted(
-    fraction: float, apart: float, places: tuple[Places, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sojourn.applications.simulation.REPLICATIONS", 3)
-    found = network(places=places)
-    rates = {name: fraction * found.capacity(SHARES) * share for name, share in SHARES.items()}
-    layers, simulated = found.mean_seconds(rates), simulation.simulated(found, due(rates, 400.0, 1), 400.0, 1)
-    assert layers is not None
-    assert simulated is not None
-    for name in rates:
-        assert layers[name] == pytest.approx(simulated[name].means.mean(), rel=apart)
-
-
 def test_a_request_waits_for_its_turn_again_after_each_query(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sojourn.applications.simulation.REPLICATIONS", 3)
     once = network(waits={PAGE: 0.0, SEARCH: 0.0})
@@ -374,7 +359,6 @@ def test_solvers_see_the_cores_that_tiers_share() -> None:
 def test_beyond_what_it_can_take_there_are_no_response_times_but_those_of_a_while() -> None:
     found = network(places=(Places("workers", "app", 4),))
     over = {name: 1.05 * found.capacity(SHARES) * share for name, share in SHARES.items()}
-    assert found.mean_seconds(over) is None
     short, longer = (simulation.simulated(found, due(over, seconds, 1), seconds, 1) for seconds in (5.0, 20.0))
     assert short is not None
     assert longer is not None
@@ -722,7 +706,7 @@ def test_a_step_on_slower_cores_is_predicted_to_be_slower() -> None:
     slow = step.model_copy(deep=True)
     for use in slow.tiers.values():
         use.cpu_cores = 1.3 * (use.cpu_cores or 0.0)
-    found = fitting.Fitted(truth, TIERS, [], [step])
+    found = fitting.Fitted(truth, TIERS, [], [step], 1)
     usual, slower = (held_out.tried(replace(found, unseen=[each]), 1).figures[0] for each in (step, slow))
     assert usual.predicted_mean_seconds is not None
     assert slower.predicted_mean_seconds is not None
@@ -772,7 +756,6 @@ def test_who_is_waited_for_at_little_load_does_not_give_way_at_more() -> None:
 def test_cores_that_other_programs_have_take_nothing_and_break_nothing() -> None:
     crowded = network(background=Background(2.5), places=(Places("workers", "app", 4),))
     assert crowded.capacity(SHARES) == 0.0
-    assert crowded.mean_seconds({PAGE: 1.0, SEARCH: 1.0}) is None
 
 
 def test_figures_of_few_requests_vary_from_one_replication_to_another() -> None:

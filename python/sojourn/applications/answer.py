@@ -42,7 +42,7 @@ def conclude(
     summary.demand_falls = measured.falls
     summary.warnings += measured.warnings
     causes = _causes(summary, below, top)
-    found = _fitted(summary, measured, below, top, shares, causes)
+    found = _fitted(summary, measured, below, top, shares, causes, seed)
     starting = None
     if found is not None:
         summary.model = _model(summary, found, shares, seed)
@@ -71,22 +71,25 @@ def _fitted(
     top: StepFigures,
     shares: Mapping[str, float],
     causes: Sequence[Cause],
+    seed: int,
 ) -> Fitted | None:
     assert summary.knee is not None
     knee, names = summary.knee.requests_per_second.estimate, list(shares)
     beyond = _saturated(summary)
-    free = fitting.fit(below, top, beyond, names, measured, summary.tiers, knee)
+    free = fitting.fit(below, top, beyond, names, measured, summary.tiers, knee, seed)
     if free is None or not causes or summary.knee.is_lower_bound:
         return free
     first = causes[0]
     if first.cause in ("lock", "disk"):
         serial = Serial(first.cause, first.tier or "", 1 / knee)
-        return fitting.fit(below, top, beyond, names, measured, summary.tiers, knee, serial=serial)
+        return fitting.fit(below, top, beyond, names, measured, summary.tiers, knee, seed, serial=serial)
     if first.cause == "cpu":
-        return _calibrated(free, first, shares, knee)
+        admits = _admits(first.tier, top, free.network)
+        found = fitting.fit(below, top, beyond, names, measured, summary.tiers, knee, seed, admits=admits)
+        return _calibrated(found or free, first, shares, knee)
     if first.cause in HELD and first.tier is not None:
         places = _places(HELD[first.cause], first.tier, below, top, free.network)
-        return fitting.fit(below, top, beyond, names, measured, summary.tiers, knee, (places,))
+        return fitting.fit(below, top, beyond, names, measured, summary.tiers, knee, seed, (places,))
     return free
 
 
@@ -100,6 +103,17 @@ def _places(what: str, tier: str, below: Sequence[StepFigures], top: StepFigures
     is_shared = what == "workers" and left > ACCEPTED_LAST * (top.in_system - held)
     each = 1 if is_shared else network.processes.get(tier, 1)
     return Places(what, tier, max(1, round(held / each)) * each, is_shared)
+
+
+def _admits(tier: str | None, top: StepFigures, network: Network) -> Places | None:
+    """As many requests as a tier works on while others wait to be accepted, if its processes do one at a time."""
+    use = top.tiers.get(tier or "")
+    if tier is None or use is None or use.cpu_cores is None or tier in network.processes:
+        return None
+    working = use.cpu_cores + (use.core_wait_threads or 0.0) + (use.blocked_threads or 0.0)
+    left = use.accept_queue or 0.0
+    is_full = use.threads == use.processes and left > ACCEPTED_LAST * (top.in_system - working)
+    return Places("workers", tier, max(1, round(working)), is_shared=True) if is_full else None
 
 
 def _calibrated(found: Fitted, cause: Cause, shares: Mapping[str, float], knee: float) -> Fitted:

@@ -19,7 +19,7 @@ from sojourn.applications.diagnosis import unhindered_seconds
 from sojourn.applications.failures import cure, in_words
 from sojourn.applications.request import Effort
 from sojourn.applications.schedule import Schedule
-from sojourn.applications.summary import CLIMB, EndpointFigures, IdleUse, StepFigures, TierDescription
+from sojourn.applications.summary import CLIMB, CpuWindows, EndpointFigures, IdleUse, StepFigures, TierDescription
 from sojourn.applications.traffic import EndpointStep, Step, Traffic
 from sojourn.engine.progress import ProgressLine
 from sojourn.failure import CouldNotRun
@@ -72,6 +72,10 @@ SHOWN_SECONDS = 1.0
 """The time over which a line of progress has the usage of the tiers."""
 SHOWN_MAX = 3
 """Failures that are shown in words."""
+WINDOW_SECONDS = 0.1
+"""The windows of a step by which its CPU time is kept: about as long as what a hypervisor takes at a time."""
+DIGITS = 5
+"""Of the times of each request, in seconds."""
 
 
 class Stopped(Exception):
@@ -241,6 +245,8 @@ class Climb:
         lengths = self._lengths(seconds or self.effort.step_seconds)
         step = self.traffic.step(rates, *lengths, self._unhindered(), in_sessions=kind != "mix", progress=self._shown)
         figures = described(kind, step, self.watch.used(step.begin, step.end))
+        windows = self.watch.cpu_windows(step.begin, step.end, WINDOW_SECONDS)
+        figures.cpu_windows = CpuWindows(seconds=WINDOW_SECONDS, cores=windows)
         figures.failed_because = self._beyond(step)
         self.steps.append((step, figures))
         if step.interrupted:
@@ -387,7 +393,8 @@ def described(kind: str, step: Step, used: SystemUse) -> StepFigures:
                 abandoned=each.abandoned,
                 first_failure=each.first_failure,
                 server_timing_seconds=dict(each.server_timing),
-                due_seconds=[round(due, 4) for due in each.due_seconds] if kind == CLIMB else [],
+                due_seconds=[round(due, DIGITS) for due, _ in each.each_request],
+                response_seconds=[None if time is None else round(time, DIGITS) for _, time in each.each_request],
             )
             for each in step.endpoints
         ],

@@ -98,6 +98,11 @@ def measure(
     return Measured(demands, errors, falls, warnings)
 
 
+def idle(tiers: Sequence[TierDescription]) -> float:
+    """Cores that the tiers use without any request."""
+    return sum(tier.idle.cpu_cores.estimate for tier in tiers if tier.cores and tier.idle is not None)
+
+
 def calls(
     steps: Sequence[StepFigures], endpoints: Sequence[str], tiers: Sequence[TierDescription]
 ) -> dict[tuple[str, str], int]:

@@ -14,11 +14,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sojourn.applications import stalls
 from sojourn.applications.contention import Load, stretches
-from sojourn.applications.demands import Measured, calls
+from sojourn.applications.demands import Measured, calls, idle
 from sojourn.applications.diagnosis import PROCESS_MAX, CoreGroup, core_groups
 from sojourn.applications.network import Background, Network, Places, Serial, shape_of
-from sojourn.applications.summary import CLIMB, StepFigures, TierDescription
+from sojourn.applications.simulation import simulated
+from sojourn.applications.stalls import Stalls
+from sojourn.applications.summary import CLIMB, EndpointFigures, StepFigures, TierDescription
+from sojourn.calibration.estimate import FloatArray
 from sojourn.tiers.watch import TierUse
 
 FITTED_LOAD_MAX = 0.45
@@ -38,8 +42,9 @@ ALONE_MIN = 0.9
 """The share of a tier's CPU time that its busiest thread has if it is the only one that works."""
 BUSY_MIN = 0.02
 """A tier that uses fewer cores reveals nothing about its processes."""
-WAIT_ROUNDS = 3
-CPU_MIN_SECONDS = 1e-4
+WAIT_ROUNDS, FIT_REPLICATIONS = 3, 8
+VARIATION_ROUNDS = 2
+FREE_MIN = 0.05
 REQUESTS_MAX = 100
 """Where a step has more of an endpoint's requests, it is not chance that makes their mean uncertain."""
 OTHERS_MORE_MAX = 0.3
@@ -58,6 +63,7 @@ class Fitted:
     tiers: Sequence[TierDescription]
     fitted: Sequence[StepFigures]
     unseen: Sequence[StepFigures]
+    seed: int
 
 
 def fit(
@@ -68,8 +74,10 @@ def fit(
     measured: Measured,
     tiers: Sequence[TierDescription],
     knee: float,
+    seed: int,
     places: tuple[Places, ...] = (),
     serial: Serial | None = None,
+    admits: Places | None = None,
 ) -> Fitted | None:
     """The network of the measurements below the knee; None if the demands are unknown.
 
@@ -81,8 +89,10 @@ def fit(
         measured: CPU time by endpoint and tier.
         tiers: as they were declared.
         knee: in requests/s of the log's mix.
+        seed: of the simulations.
         places: what limits how many requests are worked on, if that was seen.
         serial: what one request has at a time, the same.
+        admits: how many are worked on at a time, where that is no limit.
     """
     by_tier = {(each.endpoint, each.tier): each.seconds.estimate for each in measured.demands}
     known = {tier for _, tier in by_tier}
@@ -104,15 +114,19 @@ def fit(
         calls=calls(steps, endpoints, [tier for tier in tiers if tier.name in known]),
         passes=passes(steps, [tier for tier in tiers if tier.name in known]),
         places=places,
+        admits=admits,
         serial=serial,
         background=background(fitted, tiers),
         falls=measured.falls,
-        shapes=_shapes(fitted, endpoints),
     )
+    for _ in range(VARIATION_ROUNDS):
+        # The less CPU times vary, the smaller are the stalls that are told from chance.
+        network = replace(network, variations=_variations(network, fitted, tiers))
+    network = replace(network, shapes=_shapes(network, fitted, tiers))
     for _ in range(WAIT_ROUNDS):
         # Waits for a place depend on how long places are held, which depends on other waits.
-        network = _with_lock(replace(network, waits=_waits(network, fitted, tiers)), top)
-    return Fitted(network, tuple(tiers), fitted, [step for step in quiet if _is_unseen(step, knee)])
+        network = _with_lock(replace(network, waits=_waits(network, fitted, tiers, seed)), top)
+    return Fitted(network, tuple(tiers), fitted, [step for step in quiet if _is_unseen(step, knee)], seed)
 
 
 def _with_lock(network: Network, top: StepFigures) -> Network:
@@ -128,10 +142,9 @@ def _with_lock(network: Network, top: StepFigures) -> Network:
 
 def scaled(found: Fitted, factor: float) -> Fitted:
     """With CPU times by a factor, and the waits that are then left."""
-    demands = {key: factor * seconds for key, seconds in found.network.demands.items()}
-    network = replace(found.network, demands=demands)
+    network = slowed(found.network, factor)
     for _ in range(WAIT_ROUNDS):
-        network = replace(network, waits=_waits(network, found.fitted, found.tiers))
+        network = replace(network, waits=_waits(network, found.fitted, found.tiers, found.seed))
     return replace(found, network=network)
 
 
@@ -144,11 +157,6 @@ def beside(network: Network, step: StepFigures, tiers: Sequence[TierDescription]
     # threads wait for is too little then. Programs that they wait for at little load do not give way at more.
     usual = min(_used_by_others(step, tiers), network.background.fixed - own)
     return replace(network, background=Background(max(taken, usual) + own))
-
-
-def idle(tiers: Sequence[TierDescription]) -> float:
-    """Cores that the tiers use without any request."""
-    return sum(tier.idle.cpu_cores.estimate for tier in tiers if tier.cores and tier.idle is not None)
 
 
 def turns(beyond: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> dict[str, int]:
@@ -268,21 +276,53 @@ def _is_unseen(step: StepFigures, knee: float) -> bool:
     return step.kind == CLIMB and FITTED_LOAD_MAX * knee < step.offered_requests_per_second <= TRIED_LOAD_MAX * knee
 
 
-def _waits(network: Network, steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> dict[str, float]:
-    """The remaining response time: the median over steps, weighted by requests, at least 0."""
+def _waits(
+    network: Network, steps: Sequence[StepFigures], tiers: Sequence[TierDescription], seed: int
+) -> dict[str, float]:
+    """The remaining response time: the median over steps, weighted by requests, at least 0.
+
+    Each step's very requests are simulated: what comes of their arrivals, or of the machine, is no wait of theirs.
+    """
     left = defaultdict[str, list[tuple[float, float]]](list)
-    for step in steps:
-        predicted = beside(network, step, tiers).mean_seconds(rates_of(step))
-        if predicted is None:
-            continue
-        for each in step.endpoints:
-            if each.response_time_mean_seconds is not None:
-                rest = each.response_time_mean_seconds - predicted[each.name]
-                # The larger the effect of contention, the less certain is the remainder, however many requests tell it.
-                cpu = max(predicted[each.name] - network.waits[each.name], CPU_MIN_SECONDS)
-                count = min(REQUESTS_MAX, each.requests_per_second * (step.measured_seconds or 1.0))
-                left[each.name].append((rest, count / cpu**2))
+    for place, step in enumerate(steps):
+        seconds = step.measured_seconds or 1.0
+        stalled, due = stalls.find(network, step, tiers), due_in(step, seed)
+        spared = {each.name: stalled.spares(each, seconds) for each in step.endpoints if each.response_seconds}
+        told = simulated(
+            slowed(beside(network, step, tiers), stalled.slower),
+            {name: times[spared[name]] if name in spared else times for name, times in due.items()},
+            seconds,
+            # The same draws in each step would have the same chance in all of them.
+            seed + FIT_REPLICATIONS * place,
+            stalled,
+            {name: due[name][~mask] for name, mask in spared.items()},
+            FIT_REPLICATIONS,
+        )
+        for each in step.endpoints if told is not None else ():
+            mean, count = each.response_time_mean_seconds, each.requests_per_second * seconds
+            if each.name in spared and spared[each.name].any():
+                times = stalls.times_of(each)[1][spared[each.name]]
+                mean, count = float(times.mean()), times.size
+            if mean is None or told is None or each.name not in told:
+                continue
+            # The more contention there is, the less certain is the remainder, however many requests tell it.
+            weight = min(REQUESTS_MAX, count) * max(FREE_MIN, 1 - network.utilisation(rates_of(step))) ** 2
+            left[each.name].append((mean - float(told[each.name].means.mean()), weight))
     return {name: max(0.0, wait + _median(left[name])) for name, wait in network.waits.items()}
+
+
+def due_in(step: StepFigures, seed: int) -> dict[str, FloatArray]:
+    """When a step's requests were due, by endpoint; at random times where that is not known."""
+    random, seconds = np.random.default_rng(seed), step.measured_seconds or 0.0
+    return {
+        each.name: np.array(each.due_seconds or random.uniform(0, seconds, each.requests or 0), dtype=float)
+        for each in step.endpoints
+    }
+
+
+def slowed(network: Network, factor: float) -> Network:
+    """With CPU times by a factor, and the waits as they were."""
+    return replace(network, demands={key: factor * seconds for key, seconds in network.demands.items()})
 
 
 def _median(weighted: Sequence[tuple[float, float]]) -> float:
@@ -295,21 +335,39 @@ def _median(weighted: Sequence[tuple[float, float]]) -> float:
     return 0.0
 
 
-def _shapes(steps: Sequence[StepFigures], endpoints: Sequence[str]) -> dict[str, tuple[float, ...]]:
+def _shapes(
+    network: Network, steps: Sequence[StepFigures], tiers: Sequence[TierDescription]
+) -> dict[str, tuple[float, ...]]:
     """The distribution of each endpoint's times at the lower half of the fitted loads, with little contention."""
-    found = {}
-    for name in endpoints:
+    found, stalled = {}, [stalls.find(network, step, tiers) for step in steps]
+    for name in network.endpoints:
         measured = [
-            (step.in_system, each)
-            for step in steps
+            (step.in_system, quantiles, each.requests_per_second)
+            for step, own in zip(steps, stalled, strict=True)
             for each in step.endpoints
-            if each.name == name and each.response_time_quantiles_seconds
+            if each.name == name and (quantiles := _quantiles(each, own, step.measured_seconds or 1.0))
         ]
-        quiet = [each for _, each in sorted(measured, key=lambda row: row[0])[: max(1, len(measured) // 2)]]
-        if quiet and (
-            shape := shape_of(
-                [each.response_time_quantiles_seconds for each in quiet], [each.requests_per_second for each in quiet]
-            )
-        ):
+        quiet = sorted(measured)[: max(1, len(measured) // 2)]
+        if quiet and (shape := shape_of([each for _, each, _ in quiet], [rate for _, _, rate in quiet])):
             found[name] = shape
     return found
+
+
+def _variations(network: Network, steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> dict[str, float]:
+    """How much CPU times vary: the median over steps, weighted by the endpoint's part in them."""
+    rows = defaultdict[str, list[tuple[float, float]]](list)
+    for step in steps:
+        squared = stalls.find(network, step, tiers).squared_variation
+        total = sum(each.requests_per_second for each in step.endpoints)
+        for each in step.endpoints if squared is not None and total > 0 else ():
+            rows[each.name].append((squared or 0.0, each.requests_per_second**2 / total))
+    return {name: _median(rows[name]) for name in network.endpoints if rows[name]}
+
+
+def _quantiles(endpoint: EndpointFigures, stalled: Stalls, seconds: float) -> list[float]:
+    """Of the response times of the requests that were in no stall."""
+    known = endpoint.response_time_quantiles_seconds
+    if not known or not stalled.begins.size:
+        return known
+    times = stalls.times_of(endpoint)[1][stalled.spares(endpoint, seconds)]
+    return [float(each) for each in np.quantile(times, np.linspace(0, 1, len(known) + 2)[1:-1])] if times.size else []

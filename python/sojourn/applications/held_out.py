@@ -1,9 +1,10 @@
 """Tries the fitted network at loads that the fit did not see: those of the log's own mix around the knee.
 
 The draw of random arrivals is not part of the system: the very requests of each step are simulated, from the empty
-system on, because a few seconds near the knee have no steady state. What is left to chance are the requests' sizes and
-waits. They are drawn many times. The errors that such a draw would have if it had been measured are those that chance
-alone gives a model that is right; what an error is more than that is the model's.
+system on, because a few seconds near the knee have no steady state. Nor are the moments in which the machine stood
+still: they are simulated, too. What is left to chance are the requests' sizes and waits. They are drawn many times. The
+errors that such a draw would have if it had been measured are those that chance alone gives a model that is right; what
+an error is more than that is the model's.
 """
 
 from __future__ import annotations
@@ -11,22 +12,18 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from sojourn.applications import stalls
 from sojourn.applications.diagnosis import NORMAL
-from sojourn.applications.fitting import Fitted, beside, idle, rates_of
-from sojourn.applications.network import Network
+from sojourn.applications.fitting import Fitted, beside, due_in, rates_of, slowed
 from sojourn.applications.simulation import Figures, simulated
-from sojourn.applications.summary import EndpointFigures, HeldOutFigure, StepFigures, TierDescription
+from sojourn.applications.summary import EndpointFigures, HeldOutFigure, StepFigures
 from sojourn.calibration.estimate import FloatArray
 from sojourn.results.records import Interval
 
-SPEED_CORES_MIN = 0.1
-"""Fewer cores in use do not tell how fast they are."""
-SLOWER_MAX = 1.6
-"""What takes longer than so many times as usual is not the same work."""
 QUANTILES = (0.025, 0.975)
 RESAMPLES = 2_000
 
@@ -85,10 +82,10 @@ def tried(found: Fitted, seed: int) -> HeldOut:
     loads = defaultdict[float, list[StepFigures]](list)
     for step in found.unseen:
         loads[load_of(step)].append(step)
-    random, figures = np.random.default_rng(seed), []
+    figures = []
     errors = defaultdict[str, list[tuple[float, FloatArray]]](list)
     for load, steps in sorted(loads.items()):
-        told = [_again(found, step, seed, random) for step in steps]
+        told = [_again(found, step, seed) for step in steps]
         for name in found.network.endpoints:
             measured = [each for step in steps for each in step.endpoints if each.name == name]
             rows = [
@@ -136,34 +133,12 @@ def not_judged_because(figures: Sequence[HeldOutFigure], what: str) -> str:
     return "not measured" if told else "not predicted, as the model cannot take these loads beside the other programs"
 
 
-def _again(found: Fitted, step: StepFigures, seed: int, random: np.random.Generator) -> Mapping[str, Figures] | None:
-    """The same requests, simulated; at random times where theirs are not known."""
-    seconds = step.measured_seconds
-    if not seconds:
+def _again(found: Fitted, step: StepFigures, seed: int) -> Mapping[str, Figures] | None:
+    """The same requests, simulated."""
+    if not step.measured_seconds:
         return None
-    due = {
-        each.name: each.due_seconds or [float(time) for time in random.uniform(0, seconds, each.requests or 0)]
-        for each in step.endpoints
-    }
-    network = beside(found.network, step, found.tiers)
-    slower = _slower(network, step, found.tiers)
-    demands = {key: slower * time for key, time in network.demands.items()}
-    return simulated(replace(network, demands=demands), due, seconds, seed)
-
-
-def _slower(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) -> float:
-    """The CPU time that a step's answers took, of what they take on average; 1 where too little was used.
-
-    On a virtual machine the same work takes more or less time from one minute to the next, as others use its caches.
-    """
-    uses = [step.tiers[tier.name].cpu_cores for tier in tiers if tier.name in network.tiers]
-    rates = {each.name: each.requests_per_second for each in step.endpoints}
-    own = sum(each or 0.0 for each in uses) - idle(tiers)
-    if own < SPEED_CORES_MIN or any(each is None for each in uses):
-        return 1.0
-    more = network.larger(rates)
-    usual = sum(network.cpu(rates, tier) * more.get(tier, 1.0) for tier in network.tiers)
-    return min(SLOWER_MAX, max(1 / SLOWER_MAX, own / usual)) if usual > 0 else 1.0
+    network, stalled = beside(found.network, step, found.tiers), stalls.find(found.network, step, found.tiers)
+    return simulated(slowed(network, stalled.slower), due_in(step, seed), step.measured_seconds, seed, stalled)
 
 
 def _weighted(rows: Sequence[tuple[FloatArray, float]]) -> FloatArray:

@@ -3,9 +3,10 @@
 If the number of places (workers, pool connections) is a limit, a request holds one while it uses CPU time of this tier
 and those behind it, and while it waits for external services (`holds`, in a system file). CPU times come from the
 utilisation law, their stretch from `contention`, and the remaining response time is a wait. A request's size is drawn
-once and scales all its parts, with the spread measured at low load.
+once and scales all its parts, with the spread measured at low load; where CPU times are known to vary less, waits have
+the rest of it.
 
-Means of a steady state come from the layered approximation; `simulation` has the times of given requests.
+Its limits come from the layered approximation; `simulation` has the times of given requests.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import numpy as np
 
 from sojourn.applications.contention import Load, Stretch, stretches, utilisation
 from sojourn.applications.diagnosis import CoreGroup
-from sojourn.assessment.verification.predictions import mean_wait
 
 HOLDING_MIN = 0.1
 """An endpoint with less than this share of the mean CPU time in the tier with limited places does not use them."""
@@ -98,6 +98,8 @@ class Network:
     passes: Mapping[str, int] = field(default_factory=dict)
     """How often a request comes to the event loop of a tier, where it is more than once."""
     places: tuple[Places, ...] = ()
+    admits: Places | None = None
+    """How many requests a tier works on at a time, where that is no limit, as they have all cores by then."""
     serial: Serial | None = None
     quotas: Mapping[str, float] = field(default_factory=dict)
     """Upper limits on the cores that a tier may use."""
@@ -106,6 +108,8 @@ class Network:
     """Additional CPU time per request on idle cores, relative, by tier."""
     shapes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """By endpoint, equally likely relative sizes of a request; exponential if empty."""
+    variations: Mapping[str, float] = field(default_factory=dict)
+    """By endpoint, the squared coefficient of variation of CPU times; that of its sizes if they vary less."""
 
     def limits(self, shares: Mapping[str, float]) -> dict[str, float]:
         """The limit of each resource in total requests/s, by name."""
@@ -133,24 +137,16 @@ class Network:
         """The capacity in requests/s."""
         return min(self.limits(shares).values(), default=math.inf)
 
-    def mean_seconds(self, rates: Mapping[str, float]) -> dict[str, float] | None:
-        """Mean response times by endpoint; None above capacity."""
-        stretched = self._stretches(rates)
-        if stretched is None:
-            return None
-        waiting, for_serial = self._waits_for_place(rates, stretched), self._waits_for_serial(rates)
-        if waiting is None or for_serial is None:
-            return None
-        return {
-            name: self._passing(name, stretched)
-            + (waiting if self.holds(name, self.fewest()) else 0.0)
-            + (for_serial if self.alone_seconds(name) > 0 else 0.0)
-            for name in self.endpoints
-        }
-
     def cpu(self, shares: Mapping[str, float], tier: str) -> float:
         """The cores that a tier uses at these rates, if they are fully busy."""
         return sum(share * self.demands.get((name, tier), 0.0) for name, share in shares.items())
+
+    def utilisation(self, rates: Mapping[str, float]) -> float:
+        """The busiest of the groups of cores, and of the processes that take turns."""
+        more, others = self.larger(rates), self.background.at(sum(rates.values()))
+        used = {tier: self.cpu(rates, tier) * more.get(tier, 1.0) for tier in self.tiers}
+        of_cores = [(sum(used[tier] for tier in group.tiers) + others) / group.cores for group in self.groups]
+        return max(*of_cores, *(used[tier] / count for tier, count in self.processes.items()), 0.0)
 
     def _stretches(self, rates: Mapping[str, float]) -> dict[str, Stretch] | None:
         total, found, more = sum(rates.values()), dict[str, Stretch](), self.larger(rates)
@@ -164,12 +160,6 @@ class Network:
             for tier, factor, alone in zip(group.tiers, factors, larger, strict=True):
                 found[tier] = replace(factor, of_core=factor.of_core * alone, alone=alone)
         return found
-
-    def _passing(self, name: str, stretched: Mapping[str, Stretch]) -> float:
-        """The time of a request that does not wait for a place."""
-        return self.waits.get(name, 0.0) + sum(
-            self.demands.get((name, tier), 0.0) * stretched[tier].whole for tier in stretched
-        )
 
     def _saturation(self, group: CoreGroup, shares: Mapping[str, float]) -> float | None:
         """The load at which cores, or processes competing for them, are always busy."""
@@ -279,41 +269,32 @@ class Network:
         stretched = self._stretches(rates)
         return stretched is not None and self._held_at(rates, places, stretched) < places.count
 
-    def _waits_for_place(self, rates: Mapping[str, float], stretched: Mapping[str, Stretch]) -> float | None:
-        """The mean wait for a place in an M/G/n system (Allen and Cunneen's approximation); None if all are held."""
-        places = self.fewest()
-        if places is None:
-            return 0.0
-        holding = {name: rate for name, rate in rates.items() if self.holds(name, places)}
-        rate = sum(holding.values())
-        if rate == 0:
-            return 0.0
-        times = {name: self._held(name, places, stretched) for name in holding}
-        held = sum(each * times[name] for name, each in holding.items()) / rate
-        if rate * held >= places.count // self.parts(places) * self.parts(places):
-            return None
-        second = sum(each * times[name] ** 2 * self._square(name) for name, each in holding.items()) / rate
-        parts = self.parts(places)
-        return mean_wait(rate / parts, held, places.count // parts) * second / held**2 / 2
-
     def alone_seconds(self, name: str) -> float:
         """The part of an endpoint's wait for which its request alone has the lock."""
         wait = self.waits.get(name, 0.0)
         uses_it = self.serial is not None and wait >= SERIAL_MIN * max(self.waits.values())
         return self.serial.part * wait if self.serial is not None and uses_it else 0.0
 
-    def _waits_for_serial(self, rates: Mapping[str, float]) -> float | None:
-        """The mean wait for the lock, in an M/G/1 system; None if it is always taken."""
-        alone = {name: (rate, self.alone_seconds(name)) for name, rate in rates.items()}
-        taken = sum(rate * seconds for rate, seconds in alone.values())
-        if taken >= 1:
-            return None
-        second = sum(rate * seconds**2 * self._square(name) for name, (rate, seconds) in alone.items())
-        return second / (1 - taken) / 2
+    def cpu_shape(self, name: str) -> tuple[float, ...]:
+        """Equally likely relative CPU times of an endpoint's requests."""
+        shape = self.shapes.get(name, ())
+        return _with_variation(shape, self.variations[name]) if self._is_apart(name) else shape
 
-    def _square(self, name: str) -> float:
-        shape = self.shapes.get(name)
-        return 2.0 if not shape else float(np.mean(np.square(shape)) / np.mean(shape) ** 2)
+    def wait_shape(self, name: str) -> tuple[float, ...]:
+        """Equally likely relative waits: what CPU times leave of the spread; empty where waits go with CPU times."""
+        shape, wait = self.shapes.get(name, ()), self.waits.get(name, 0.0)
+        if not self._is_apart(name) or wait <= 0:
+            return ()
+        cpu = sum(self.demands.get((name, tier), 0.0) * (1 + self.falls.get(tier, 0.0)) for tier in self.tiers)
+        left = float(np.var(shape)) * (cpu + wait) ** 2 - self.variations[name] * cpu**2
+        return _with_variation(shape, max(0.0, left) / wait**2)
+
+    def _is_apart(self, name: str) -> bool:
+        """Whether waits have a spread of their own.
+
+        At little load a response is the longer for all that happens on the machine meanwhile, of which most is no work.
+        """
+        return self.variations.get(name, math.inf) < float(np.var(self.shapes.get(name) or (1.0,)))
 
     def split(self) -> dict[str, int]:
         """Tiers with a station per process."""
@@ -323,6 +304,12 @@ class Network:
                 found[tier] = count
                 ways *= count
         return found
+
+
+def _with_variation(shape: tuple[float, ...], squared: float) -> tuple[float, ...]:
+    """Of the same form with another spread, as far as values stay positive."""
+    values = np.maximum(0.0, 1 + (np.array(shape) - 1) * math.sqrt(squared / float(np.var(shape))))
+    return tuple(float(value) for value in values / values.mean())
 
 
 def shape_of(quantiles: Sequence[Sequence[float]], weights: Sequence[float]) -> tuple[float, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from sojourn import _native
 from sojourn.applications.network import Network
+from sojourn.applications.stalls import Stalls
 from sojourn.applications.system_file import OTHERS, OTHERS_SECONDS, UNIT_BYTES, class_of, for_requests
 from sojourn.calibration.estimate import FloatArray
 
@@ -17,6 +19,9 @@ HALF_WIDTH = 0.02
 JOBS_MAX = 400_000
 REPLICATIONS = 40
 """Of a step's requests. Their spread tells how far a measurement may be from the model if the model is right."""
+
+
+Times = Sequence[float] | FloatArray
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,13 @@ class Figures:
 
 
 def simulated(
-    network: Network, due: Mapping[str, Sequence[float]], seconds: float, seed: int
+    network: Network,
+    due: Mapping[str, Times],
+    seconds: float,
+    seed: int,
+    stalled: Stalls | None = None,
+    beside: Mapping[str, Times] | None = None,
+    replications: int | None = None,
 ) -> dict[str, Figures] | None:
     """The response times of requests that are due at these times, by endpoint; None if others have all cores.
 
@@ -40,8 +51,15 @@ def simulated(
             the others to wait for.
         seconds: how long it is measured.
         seed: of the requests' sizes and times.
+        stalled: when all cores stood still.
+        beside: further requests whose times do not count.
+        replications: `REPLICATIONS` if None.
     """
-    rates = {name: sum(0 <= each < seconds for each in times) / seconds for name, times in due.items()}
+    beside, replications = beside or {}, replications or REPLICATIONS
+    within = [
+        (name, each) for times in (due, beside) for name, row in times.items() for each in row if 0 <= each < seconds
+    ]
+    rates = {name: count / seconds for name, count in Counter(name for name, _ in within).items()}
     taken = network.background.at(sum(rates.values()))
     if sum(rates.values()) <= 0 or any(taken >= group.cores for group in network.groups):
         return None
@@ -50,15 +68,16 @@ def simulated(
         times = np.sort(np.array(due.get(name, ())))
         measured = (times >= 0) & (times < seconds)
         # A class of its own has those whose times do not count.
-        parts = {class_of(index): times[measured], f"unmeasured{index}": times[~measured]}
+        others = np.sort(np.concatenate([times[~measured], beside.get(name, ())]))
+        parts = {class_of(index): times[measured], f"unmeasured{index}": others}
         arrivals |= {class_name: (name, part) for class_name, part in parts.items() if part.size}
     classes = {class_name: name for class_name, (name, _) in arrivals.items()}
     text = for_requests(network, rates, classes)
     ends = min(times[0] for _, times in arrivals.values()), max(times[-1] for _, times in arrivals.values())
     random, said = np.random.default_rng(seed), defaultdict[str, list[tuple[float, float]]](list)
-    for replication in range(REPLICATIONS):
+    for replication in range(replications):
         traces = {each: (times, _sizes(network, name, times.size, random)) for each, (name, times) in arrivals.items()}
-        traces |= _of_others(network, taken, ends, random)
+        traces |= _of_others(network, taken, ends, stalled, random)
         found = _native.simulate_system(
             text, HALF_WIDTH, JOBS_MAX, seed + replication, targets=["mean", "p95"], traces=traces
         )
@@ -66,24 +85,30 @@ def simulated(
             times = found["classes"].get(class_of(index), {}).get("response_time_seconds")
             if times and times["mean"] is not None and times["p95"] is not None:
                 said[name].append((times["mean"], times["p95"]))
-    return {name: Figures(*np.array(each).T) for name, each in said.items() if len(each) == REPLICATIONS}
+    return {name: Figures(*np.array(each).T) for name, each in said.items() if len(each) == replications}
 
 
 def _sizes(network: Network, name: str, count: int, random: np.random.Generator) -> FloatArray:
-    shape = network.shapes.get(name)
+    shape = network.cpu_shape(name)
     if not shape:
         return random.exponential(UNIT_BYTES, count)
     return random.choice(np.array(shape), count) * (UNIT_BYTES / float(np.mean(shape)))
 
 
 def _of_others(
-    network: Network, taken: float, ends: tuple[float, float], random: np.random.Generator
+    network: Network, taken: float, ends: tuple[float, float], stalled: Stalls | None, random: np.random.Generator
 ) -> dict[str, tuple[FloatArray, FloatArray]]:
-    """When other programs want a core of each group, and for how long, as sizes."""
-    found = {}
-    for place in range(len(network.groups)):
+    """When other programs, or the hypervisor, want a core of each group, and for how long, as sizes."""
+    found, begins, lost = {}, np.empty(0), np.empty(0)
+    if stalled is not None and stalled.begins.size:
+        # All cores at once: they are often those of one core of the machine below.
+        lost = stalled.lost_seconds / sum(group.cores for group in network.groups)
+        begins = stalled.begins + random.uniform(0, np.maximum(0.0, stalled.window_seconds - lost))
+    for place, group in enumerate(network.groups):
         count = int(random.poisson(taken / OTHERS_SECONDS * (ends[1] - ends[0])))
-        if count:
-            times = np.sort(random.uniform(*ends, count))
-            found[f"{OTHERS}{place}"] = (times, random.exponential(UNIT_BYTES, count))
+        times = np.concatenate([random.uniform(*ends, count), *[begins] * math.ceil(group.cores)])
+        seconds = np.concatenate([random.exponential(OTHERS_SECONDS, count), *[lost] * math.ceil(group.cores)])
+        if times.size:
+            order = np.argsort(times)
+            found[f"{OTHERS}{place}"] = (times[order], seconds[order] * (UNIT_BYTES / OTHERS_SECONDS))
     return found

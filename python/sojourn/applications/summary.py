@@ -43,8 +43,9 @@ class EndpointFigures(Record):
     server_timing_seconds: dict[str, Summary] = Field(default_factory=dict)
     """What the answers' `Server-Timing` fields say, by metric."""
     due_seconds: list[float] = Field(default_factory=list)
-    """When its requests were due, from the begin of the measured time, negative before; only of the steps in which the
-    model is tried."""
+    """When its requests were due, from the begin of the measured time, negative before."""
+    response_seconds: list[float | None] = Field(default_factory=list)
+    """Their response times, in the same order; null for one that failed or was not answered."""
 
 
 class Login(Record):
@@ -53,6 +54,15 @@ class Login(Record):
     users: int
     """The number of logged-in users."""
     requests: list[EndpointFigures]
+
+
+class CpuWindows(Record):
+    """The tiers' CPU usage in successive windows of a step, from its begin."""
+
+    seconds: float
+    """How long a window is."""
+    cores: dict[str, list[float]]
+    """CPU time per time, by tier; empty where it is not known."""
 
 
 class StepFigures(Record):
@@ -83,6 +93,8 @@ class StepFigures(Record):
     users: int | None = None
     """The number of users in a closed loop; None where iterations arrived at a rate."""
     measured_seconds: float | None = None
+    cpu_windows: CpuWindows | None = None
+    """None where it was not measured."""
 
 
 class IdleUse(Record):

@@ -71,8 +71,8 @@ def for_solvers(network: Network, rates: Mapping[str, float]) -> str:
             if network.uses(name, tier):
                 seconds = network.demands.get((name, tier), 0.0) * more[tier] * slower[tier]
                 visits.append(_visit(where[tier], _demand(max(seconds, NOWHERE_SECONDS)), hold))
-        visits.append(_visit("elsewhere", _demand(max(network.waits.get(name, 0.0), NOWHERE_SECONDS)), hold))
-        lines += _class(class_of(index), name, rates[name], network.shapes.get(name, ()))
+        visits.append(_visit("elsewhere", _waiting(network, name, network.waits.get(name, 0.0)), hold))
+        lines += _class(class_of(index), name, rates[name], network.cpu_shape(name))
         lines += [f"route = [{', '.join(visits)}]", ""]
     return "\n".join(lines)
 
@@ -85,7 +85,7 @@ def for_requests(network: Network, rates: Mapping[str, float], classes: Mapping[
         rates: in requests/s, by endpoint: how busy the cores are decides how much CPU time a request takes.
         classes: the endpoint of each class of requests.
     """
-    lines, places, more = _head(), network.fewest(), network.larger(rates)
+    lines, places, more = _head(), network.fewest() or network.admits, network.larger(rates)
     if places is not None:
         parts = network.parts(places)
         for part in range(parts):
@@ -104,7 +104,7 @@ def for_requests(network: Network, rates: Mapping[str, float], classes: Mapping[
     if network.serial is not None:
         lines += _station(SERIAL, 'discipline = "fifo"')
     for class_name, name in classes.items():
-        lines += _class(class_name, name, rates.get(name, 0.0), network.shapes.get(name, ()))
+        lines += _class(class_name, name, rates.get(name, 0.0), network.cpu_shape(name))
         turns = {tier: count for tier, count in network.split().items() if network.uses(name, tier)}
         ways = [dict(zip(turns, way, strict=True)) for way in itertools.product(*map(range, turns.values()))]
         for place, way in enumerate(ways):
@@ -146,8 +146,8 @@ class _Route:
             return [f'"{hold}"', *self._through(tiers, share, hold)]
         if not tiers:
             alone = share * self._network.alone_seconds(self._name)
-            waited = max(share * self._network.waits.get(self._name, 0.0) - alone, NOWHERE_SECONDS)
-            visits = [_visit("elsewhere", _demand(waited), _holding(hold))]
+            waited = share * self._network.waits.get(self._name, 0.0) - alone
+            visits = [_visit("elsewhere", _waiting(self._network, self._name, waited), _holding(hold))]
             return [*visits, _visit(SERIAL, _demand(alone), _holding(hold))] if alone > 0 else visits
         tier, others = tiers[0], tiers[1:]
         calls = self._network.calls.get((self._name, others[0]), 1) if others else 1
@@ -218,6 +218,15 @@ def _shape(shape: tuple[float, ...]) -> str:
         return f'{{ law = "exponential", mean = "{UNIT_BYTES}B" }}'
     scale = UNIT_BYTES / (sum(shape) / len(shape))
     values = ", ".join(f'"{value * scale:.5g}B"' for value in shape)
+    return f'{{ law = "empirical", values = [{values}] }}'
+
+
+def _waiting(network: Network, name: str, seconds: float) -> str:
+    """A wait with the spread of its own, or with that of the size."""
+    shape = network.wait_shape(name)
+    if not shape or seconds <= NOWHERE_SECONDS:
+        return _demand(max(seconds, NOWHERE_SECONDS))
+    values = ", ".join(f'"{value * seconds * 1e6:.5g}us"' for value in shape)
     return f'{{ law = "empirical", values = [{values}] }}'
 
 

@@ -81,8 +81,10 @@ class EndpointStep:
     first_failure: str | None = None
     server_timing: Mapping[str, Summary] = field(default_factory=dict)
     """What the answers' `Server-Timing` fields say, by metric."""
-    due_seconds: Sequence[float] = ()
-    """When its requests were due, from the begin of the measured time, negative before; empty where it is not known."""
+    each_request: Sequence[tuple[float, float | None]] = ()
+    """When its requests were due, from the begin of the measured time, negative before, and their response times, None
+    for one that failed or was not answered; empty where it is not known.
+    """
 
 
 @dataclass(frozen=True)
@@ -429,9 +431,9 @@ class Traffic:
                 offered[name] += visits * each
         # Answers due before the step and complete in it stand for those due in it and complete behind it.
         completed = (record.requests_per_second or 0.0) / record.requests if record.requests else 0.0
-        due = _due(record)
+        requests = _each_request(record)
         figures = [
-            _figures(each, offered[each.name], completed, result, due.get(each.name, ()))
+            _figures(each, offered[each.name], completed, result, requests.get(each.name, ()))
             for each in record.by_name
             if offered[each.name] > 0
         ]
@@ -454,19 +456,23 @@ def _mapping(value: JsonValue) -> dict[str, JsonValue]:
     return value if isinstance(value, dict) else {}
 
 
-def _due(record: RequestsRecord) -> dict[str, list[float]]:
-    """When each name's requests were due, in seconds from the begin of the measured time."""
-    found: defaultdict[str, list[float]] = defaultdict(list)
+def _each_request(record: RequestsRecord) -> dict[str, list[tuple[float, float | None]]]:
+    """When each name's requests were due, in seconds from the begin of the measured time, and their response times."""
+    found: defaultdict[str, list[tuple[float, float | None]]] = defaultdict(list)
     if record.each_request is not None and record.steps:
-        begin = record.steps[0].start_seconds
-        for place, due in zip(record.each_request.name, record.each_request.due_seconds, strict=True):
+        begin, rows = record.steps[0].start_seconds, record.each_request
+        for place, due, response in zip(rows.name, rows.due_seconds, rows.response_seconds, strict=True):
             if place is not None:
-                found[record.by_name[place].name].append(due - begin)
-    return {name: sorted(times) for name, times in found.items()}
+                found[record.by_name[place].name].append((due - begin, response))
+    return {name: sorted(each, key=lambda row: row[0]) for name, each in found.items()}
 
 
 def _figures(
-    found: NamedFigures, offered: float, completed: float, result: LoadResult, due: Sequence[float]
+    found: NamedFigures,
+    offered: float,
+    completed: float,
+    result: LoadResult,
+    each_request: Sequence[tuple[float, float | None]],
 ) -> EndpointStep:
     times = found.response_time_seconds
     return EndpointStep(
@@ -485,7 +491,7 @@ def _figures(
         failed_by=found.errors_by_cause,
         first_failure=found.first_failure,
         server_timing=found.server_timing_seconds,
-        due_seconds=due,
+        each_request=each_request,
     )
 
 

@@ -26,7 +26,7 @@ from sojourn.results.records import Record
 from sojourn.tiers import database, mysql, php_fpm, postgresql, processes, prometheus, remote, sockets
 from sojourn.tiers.declaration import Tier
 
-INTERVAL = "250ms"
+INTERVAL = "100ms"
 """The interval between samples of a tier's processes."""
 ASKED_EVERY_SECONDS = 0.25
 """The interval between samples of connections and the database."""
@@ -216,6 +216,16 @@ class Watch:
             found[name] = _Span.of(companion.recording, begin + ahead, end + ahead).rates("cpu_seconds", parts)
         return found
 
+    def cpu_windows(self, begin: float, end: float, seconds: float) -> dict[str, list[float]]:
+        """Each tier's CPU usage in successive windows of this length from `begin`, in cores; empty if not known."""
+        edges = begin + np.arange(int((end - begin) / seconds) + 1) * seconds
+        found = {}
+        for name, companion in self._companions.items():
+            ahead = companion.clock_ahead_seconds
+            around = _Span.of(companion.recording, begin + ahead - seconds, end + ahead + seconds)
+            found[name] = around.between("cpu_seconds", edges + ahead)
+        return found
+
     def _watched(self, tier: Tier) -> Watched:
         core = self._sources.own_core
         if tier.host is None:
@@ -314,6 +324,17 @@ class _Span:
             return []
         ends = np.linspace(0, self._times.size - 1, parts + 1).round().astype(int)
         found = np.diff(values[ends]) / np.diff(self._times[ends])
+        return [float(each) for each in found] if np.isfinite(found).all() else []
+
+    def between(self, name: str, edges: np.ndarray) -> list[float]:
+        """The rates of a total between successive moments, as if it grew evenly between samples.
+
+        Empty if some are not within what was sampled.
+        """
+        values = self._columns.get(name)
+        if values is None or edges.size < 2 or self._times[0] > edges[0] or self._times[-1] < edges[-1]:
+            return []
+        found = np.diff(np.interp(edges, self._times, values)) / np.diff(edges)
         return [float(each) for each in found] if np.isfinite(found).all() else []
 
     def mean(self, name: str) -> float | None:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from sojourn.applications import fitting
+from sojourn.applications import demands, fitting
 from sojourn.applications.changes import Starting
 from sojourn.applications.climb import CLIMB_FRACTIONS, Climb, Stopped
 from sojourn.applications.knee import locate
@@ -156,7 +156,7 @@ def _beside_others(carrying: Carrying, planned: Planned, change: VerifiedChange)
     taken = [each for step in change.steps if (each := fitting.others(step, carrying.described)) is not None]
     if carrying.starting is None or change.predicted is None or change.measured is None or not taken:
         return
-    idle = fitting.idle(carrying.described)
+    idle = demands.idle(carrying.described)
     now, before = statistics.median(taken), carrying.starting.network.background.fixed - idle
     if abs(now - before) < OTHERS_DIFFERENT:
         return
