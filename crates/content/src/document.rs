@@ -91,6 +91,8 @@ pub struct Document {
     /// The key in the caches; unique among all documents of the process.
     pub id: u64,
     pub body: Body,
+    /// The size of the chunks in which a file is cached.
+    pub file_chunk_bytes: u64,
     /// Its path below the root as opened, including an index file's name.
     pub file_path: Box<[u8]>,
     /// Its size when it was opened; a response announces and sends exactly this many bytes.
@@ -157,6 +159,7 @@ impl Document {
         Document {
             id: Document::next_id(),
             body: Body::File(file),
+            file_chunk_bytes: CHUNK_BYTES,
             file_path: file_path.into(),
             size: u64::try_from(identity.size).unwrap_or(0),
             modified: HttpDate::from_seconds(seconds.min(now_seconds())),
@@ -190,7 +193,7 @@ impl Document {
     /// The size of the chunks in which it is cached. A remote object is also read in these.
     pub fn chunk_bytes(&self) -> u64 {
         match &self.body {
-            Body::File(_) => CHUNK_BYTES,
+            Body::File(_) => self.file_chunk_bytes,
             Body::Remote(object) => object.chunk_bytes(),
         }
     }

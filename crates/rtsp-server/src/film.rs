@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sojourn_content::CHUNK_BYTES;
 use sojourn_media::mp4::{Index, Sample, Track};
 use sojourn_media::packetiser::{Packetiser, Unit};
 use sojourn_media::rtsp::Timeline;
@@ -12,6 +13,11 @@ pub const PAYLOAD_BYTES_MAX: usize = 1400;
 
 /// Header bytes per packet: IPv4, UDP, RTP.
 const HEADERS_BYTES: u64 = 20 + 8 + 12;
+
+/// A film is read in chunks of about half a second, within these bounds: each session holds the one or two that it is sending,
+/// and a thousand with films of their own should not need much more memory than what they send.
+const CHUNK_SECONDS: f64 = 0.5;
+const CHUNK_BYTES_MIN: u64 = 8 * 1024;
 
 /// The parts of a film that do not depend on where its bytes come from.
 #[derive(Debug)]
@@ -54,6 +60,12 @@ impl Film {
     /// The track's mean bit rate, including headers.
     pub fn bits_per_second(&self, number: usize) -> u64 {
         self.bits_per_second.get(number).copied().unwrap_or(0)
+    }
+
+    /// The size of the chunks in which it is read: a power of two.
+    pub fn chunk_bytes(&self) -> u64 {
+        let bytes = CHUNK_SECONDS * self.bits_per_second.iter().sum::<u64>() as f64 / 8.0;
+        (bytes as u64 + 1).next_power_of_two().clamp(CHUNK_BYTES_MIN, CHUNK_BYTES)
     }
 
     /// The film time at which decoding can start for film time `time`, for the response to PLAY. It is `time` itself if

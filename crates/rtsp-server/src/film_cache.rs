@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sojourn_content::{
-    Budgets, CHUNK_BYTES, Caches, Directory, Document, Done, FileRange, Found, HelperKind, Helpers, HostId,
-    Job, LoadError, OpenError, Opened, Opening, Origin, Precompressed, Resource, Rules, Tester, Urgency,
+    Budgets, Caches, Directory, Document, Done, FileRange, Found, HelperKind, Helpers, HostId, Job,
+    LoadError, OpenError, Opened, Opening, Origin, Precompressed, Resource, Rules, Tester, Urgency,
     residency,
 };
 use sojourn_http::SitePath;
@@ -154,7 +154,7 @@ impl FilmCache {
     /// The chunk of `document` with this number; if it is not in memory it is delivered later for `token`, possibly
     /// after one requested earlier.
     pub fn chunk(&mut self, document: &Arc<Document>, number: u64, token: u64) -> Bytes {
-        let offset = number * CHUNK_BYTES;
+        let offset = number * document.chunk_bytes();
         if let Some(chunk) = self.caches.chunk(document, offset) {
             return Bytes::Here(Arc::clone(chunk));
         }
@@ -185,7 +185,7 @@ impl FilmCache {
     ) -> u64 {
         let mut reads = 0;
         for number in chunks {
-            let range = range(document, number * CHUNK_BYTES, false);
+            let range = range(document, number * document.chunk_bytes(), false);
             let is_absent = range.length > 0 && self.tester.load_now(&range).is_err();
             if is_absent && self.helpers.submit_at(urgency, READ_AHEAD_TOKEN, Job::Load(range)).is_ok() {
                 reads += 1;
@@ -215,7 +215,7 @@ impl FilmCache {
                     if let Ok(chunk) = &chunk {
                         self.caches.insert_chunk(&document, offset, chunk);
                     }
-                    let which = Chunk { document: document.id, number: offset / CHUNK_BYTES };
+                    let which = Chunk { document: document.id, number: offset / document.chunk_bytes() };
                     outcomes.push((token, Outcome::Chunk(which, chunk)));
                 }
             }
@@ -278,7 +278,7 @@ impl FilmCache {
 
 /// The chunk at `offset`, cut at the end of the file.
 fn range(document: &Arc<Document>, offset: u64, into_memory: bool) -> FileRange {
-    let length = CHUNK_BYTES.min(document.size.saturating_sub(offset)) as usize;
+    let length = document.chunk_bytes().min(document.size.saturating_sub(offset)) as usize;
     FileRange { document: Arc::clone(document), offset, length, into_memory }
 }
 
@@ -308,11 +308,14 @@ impl Catalogue {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read_index(&self, document: &Document) {
+    fn read_index(&self, document: &mut Arc<Document>) {
         let read_at = |offset, into: &mut [u8]| self.directory.read(document, offset, into);
         match Index::read(document.size, read_at) {
             Ok(index) => {
                 let film = Arc::new(Film::new(index));
+                if let Some(own) = Arc::get_mut(document) {
+                    own.file_chunk_bytes = film.chunk_bytes();
+                }
                 self.lock().films.insert(document.id, film);
             }
             Err(error) => {
@@ -329,8 +332,8 @@ impl Catalogue {
 
 impl Origin for Catalogue {
     fn open(&self, resource: &Resource<'_>) -> Result<Found, OpenError> {
-        let found = self.directory.open(resource)?;
-        if let Found::Document(document) = &found {
+        let mut found = self.directory.open(resource)?;
+        if let Found::Document(document) = &mut found {
             self.read_index(document);
         }
         Ok(found)

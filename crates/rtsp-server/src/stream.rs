@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sojourn_content::{CHUNK_BYTES, Document, Urgency};
+use sojourn_content::{Document, Urgency};
 
 use crate::film::Film;
 use crate::film_cache::{Bytes, Chunk, FilmCache, OpenFilm};
@@ -12,9 +12,6 @@ use crate::send_schedule::Schedule;
 use sojourn_media::packetiser::Unit;
 use sojourn_media::rtp::rtcp::Reception;
 use sojourn_media::rtsp::{LowerTransport, Playing, Session};
-
-/// The most chunks held by a session: those of the last samples of sound and pictures.
-const HELD_MAX: usize = 4;
 
 #[derive(Debug)]
 pub struct Stream {
@@ -64,6 +61,8 @@ pub struct Sender {
     pub anchor: u32,
     /// True while samples are dropped up to the next keyframe.
     pub is_skipping: bool,
+    /// The chunk of the file at which the next sample probably begins.
+    pub chunk: u64,
     /// The receiver's last report.
     pub reception: Option<Reception>,
 }
@@ -170,7 +169,8 @@ impl Stream {
     /// The bytes of `unit`; gathered in `room` if they span several chunks.
     pub fn find(&mut self, unit: &Unit, film_cache: &mut FilmCache, token: u64, room: &mut Vec<u8>) -> Found {
         let (start, end) = (unit.first.offset, unit.first.offset + u64::from(unit.size));
-        let chunks = start / CHUNK_BYTES..=end.saturating_sub(1).max(start) / CHUNK_BYTES;
+        let chunk_bytes = self.document.chunk_bytes();
+        let chunks = start / chunk_bytes..=end.saturating_sub(1).max(start) / chunk_bytes;
         for number in chunks.clone() {
             match self.hold(number, film_cache, token) {
                 Bytes::Here(_) => {}
@@ -184,7 +184,7 @@ impl Stream {
             }
         }
         let chunk = |number| self.held(number);
-        let first_offset = (start % CHUNK_BYTES) as usize;
+        let first_offset = (start % chunk_bytes) as usize;
         if chunks.start() == chunks.end() {
             return chunk(*chunks.start()).map_or(Found::Never, |it| Found::Within(it, first_offset));
         }
@@ -206,10 +206,12 @@ impl Stream {
         }
     }
 
-    /// Drops chunks that are no longer needed.
-    pub fn drop_used(&mut self) {
-        let surplus = self.held.len().saturating_sub(HELD_MAX);
-        self.held.drain(..surplus);
+    /// Drops the chunks that are behind the tracks' units, of which that of track `position` has been sent.
+    pub fn drop_used(&mut self, position: usize, unit: &Unit) {
+        let end = unit.first.offset + u64::from(unit.size);
+        self.senders[position].chunk = end / self.document.chunk_bytes();
+        let senders = &self.senders;
+        self.held.retain(|(chunk, _)| senders.iter().any(|sender| sender.chunk == chunk.number));
     }
 
     fn hold(&mut self, number: u64, film_cache: &mut FilmCache, token: u64) -> Bytes {

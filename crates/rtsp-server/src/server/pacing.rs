@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use sojourn_content::{CHUNK_BYTES, Urgency};
+use sojourn_content::Urgency;
 use sojourn_measure::clock;
 
 use super::rtcp_reports::REPORT_PERIOD;
@@ -178,7 +178,7 @@ impl Server<'_> {
         }
         let part = stream.send(position, schedule, due, bytes, transport, &mut self.counts);
         if part.is_none() {
-            stream.drop_used();
+            stream.drop_used(position, &due.unit);
         }
         if self.ports[stream.ports].datagrams.bytes() > BATCH_BYTES {
             let ports = stream.ports;
@@ -229,10 +229,11 @@ impl Server<'_> {
             return;
         };
         let position = playing.position(self.now);
+        let chunk_bytes = stream.document.chunk_bytes();
         let chunk = |time| {
             let tracks = stream.session.tracks.iter().filter_map(|track| stream.film.track(track.number));
             let samples = tracks.filter_map(move |track| track.sample(track.sample_at(time)));
-            samples.map(|sample| (sample.offset / CHUNK_BYTES, sample.end() / CHUNK_BYTES))
+            samples.map(|sample| (sample.offset / chunk_bytes, sample.end() / chunk_bytes))
         };
         let first = chunk(position).map(|(start, _)| start).min().unwrap_or(0).max(looked);
         let end = chunk(position + look_ahead).map(|(_, end)| end + 1).max().unwrap_or(0);
