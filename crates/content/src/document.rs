@@ -62,7 +62,7 @@ fn nanoseconds(part: impl TryInto<u64>) -> u64 {
     part.try_into().unwrap_or(0)
 }
 
-/// Bodies of files are cached in chunks of this size; a small body is one shorter chunk.
+/// Bodies of files are cached in chunks of this size unless somebody knows better; a small body is one shorter chunk.
 pub const CHUNK_BYTES: u64 = 64 * 1024;
 
 /// A version of an object of a remote origin: only this version is ever read.
@@ -82,7 +82,11 @@ pub trait RemoteObject: Debug + Send + Sync {
 #[derive(Debug)]
 pub enum Body {
     /// A regular file. It stays readable even if the path names another version by now.
-    File(OwnedFd),
+    File {
+        file: OwnedFd,
+        /// The size of the chunks in which it is cached.
+        chunk_bytes: u64,
+    },
     Remote(Box<dyn RemoteObject>),
 }
 
@@ -91,8 +95,6 @@ pub struct Document {
     /// The key in the caches; unique among all documents of the process.
     pub id: u64,
     pub body: Body,
-    /// The size of the chunks in which a file is cached.
-    pub file_chunk_bytes: u64,
     /// Its path below the root as opened, including an index file's name.
     pub file_path: Box<[u8]>,
     /// Its size when it was opened; a response announces and sends exactly this many bytes.
@@ -158,8 +160,7 @@ impl Document {
         let (seconds, nanoseconds) = identity.modified;
         Document {
             id: Document::next_id(),
-            body: Body::File(file),
-            file_chunk_bytes: CHUNK_BYTES,
+            body: Body::File { file, chunk_bytes: CHUNK_BYTES },
             file_path: file_path.into(),
             size: u64::try_from(identity.size).unwrap_or(0),
             modified: HttpDate::from_seconds(seconds.min(now_seconds())),
@@ -185,7 +186,7 @@ impl Document {
     /// The open file; `None` if it is an object of a remote origin.
     pub fn file(&self) -> Option<BorrowedFd<'_>> {
         match &self.body {
-            Body::File(file) => Some(file.as_fd()),
+            Body::File { file, .. } => Some(file.as_fd()),
             Body::Remote(_) => None,
         }
     }
@@ -193,7 +194,7 @@ impl Document {
     /// The size of the chunks in which it is cached. A remote object is also read in these.
     pub fn chunk_bytes(&self) -> u64 {
         match &self.body {
-            Body::File(_) => self.file_chunk_bytes,
+            Body::File { chunk_bytes, .. } => *chunk_bytes,
             Body::Remote(object) => object.chunk_bytes(),
         }
     }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sojourn_content::{
-    Budgets, Caches, Directory, Document, Done, FileRange, Found, HelperKind, Helpers, HostId, Job,
+    Body, Budgets, Caches, Directory, Document, Done, FileRange, Found, HelperKind, Helpers, HostId, Job,
     LoadError, OpenError, Opened, Opening, Origin, Precompressed, Resource, Rules, Tester, Urgency,
     residency,
 };
@@ -313,8 +313,8 @@ impl Catalogue {
         match Index::read(document.size, read_at) {
             Ok(index) => {
                 let film = Arc::new(Film::new(index));
-                if let Some(own) = Arc::get_mut(document) {
-                    own.file_chunk_bytes = film.chunk_bytes();
+                if let Some(Body::File { chunk_bytes, .. }) = Arc::get_mut(document).map(|it| &mut it.body) {
+                    *chunk_bytes = film.chunk_bytes();
                 }
                 self.lock().films.insert(document.id, film);
             }

@@ -414,7 +414,7 @@ impl Origin for Remote {
 pub fn read(document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize> {
     match &document.body {
         // What is generated from a remote object is in memory.
-        Body::File(file) => super::local::read(file.as_fd(), offset, into),
+        Body::File { file, .. } => super::local::read(file.as_fd(), offset, into),
         Body::Remote(object) => object.read(&document.file_path, offset, into),
     }
 }
