@@ -14,9 +14,9 @@ pub const PAYLOAD_BYTES_MAX: usize = 1400;
 /// Header bytes per packet: IPv4, UDP, RTP.
 const HEADERS_BYTES: u64 = 20 + 8 + 12;
 
-/// A film is read in chunks of about half a second, within these bounds: each session holds the one or two that it is sending,
-/// and a thousand with films of their own should not need much more memory than what they send.
-const CHUNK_SECONDS: f64 = 0.5;
+/// A film is read in chunks of this duration to twice as much, within these bounds: each session holds the one or two
+/// that it is sending, and a thousand with films of their own should not need much more memory than what they send.
+const CHUNK_SECONDS: f64 = 0.25;
 const CHUNK_BYTES_MIN: u64 = 8 * 1024;
 
 /// The parts of a film that do not depend on where its bytes come from.
@@ -96,6 +96,18 @@ fn bits_per_second(track: &Track, packetiser: &Packetiser) -> u64 {
 mod tests {
     use super::*;
     use sojourn_media::mp4::example;
+
+    #[test]
+    fn a_chunk_is_a_quarter_to_half_a_second_of_the_film() {
+        let film = |bits_per_second| {
+            let index = example::read(&example::film()).unwrap();
+            Film { bits_per_second: vec![bits_per_second, 0], ..Film::new(index) }
+        };
+        assert_eq!(film(10_000).chunk_bytes(), CHUNK_BYTES_MIN);
+        assert_eq!(film(300_000).chunk_bytes(), 16 * 1024);
+        assert_eq!(film(600_000).chunk_bytes(), 32 * 1024);
+        assert_eq!(film(50_000_000).chunk_bytes(), CHUNK_BYTES);
+    }
 
     #[test]
     fn sound_before_the_first_picture_is_not_passed_over() {

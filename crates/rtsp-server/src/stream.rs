@@ -235,3 +235,37 @@ impl Stream {
         self.held.iter().rev().find(|(chunk, _)| *chunk == wanted).map(|(_, bytes)| Arc::clone(bytes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sojourn_content::{Directory, Found as Opened, HostId, Origin, Resource, Rules};
+    use sojourn_http::SitePath;
+    use sojourn_media::mp4::example;
+    use sojourn_media::rtsp::SessionId;
+
+    #[test]
+    fn only_the_chunks_at_which_tracks_are_about_to_send_are_held() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("film.mp4"), example::film()).unwrap();
+        let directory = Directory::new(folder.path(), Rules::default()).unwrap();
+        let resource = Resource { host: HostId::default(), path: SitePath::parse(b"/film.mp4").unwrap() };
+        let Opened::Document(document) = directory.open(&resource).unwrap() else { panic!("a document") };
+        let film = Arc::new(Film::new(example::read(&example::film()).unwrap()));
+        let unit = film.unit(0, 0).unwrap();
+        let open = OpenFilm { film, document };
+        let session = Session::new(SessionId::from_random([1; 16]), Duration::ZERO);
+        let mut stream = Stream::new(session, open, "rtsp://host/film.mp4".to_owned(), 1);
+        stream.senders = vec![Sender::default(), Sender { chunk: 5, ..Sender::default() }];
+        let chunk_bytes = stream.document.chunk_bytes();
+        let (id, bytes) = (stream.document.id, Arc::<[u8]>::from(vec![0; 10]));
+        for number in [0, 2, 3, 4, 5, 7] {
+            stream.take(Chunk { document: id, number }, Some(Arc::clone(&bytes)));
+        }
+        let mut sent = unit;
+        sent.first.offset = 3 * chunk_bytes;
+        sent.size = chunk_bytes as u32;
+        stream.drop_used(0, &sent);
+        assert_eq!(stream.held.iter().map(|(chunk, _)| chunk.number).collect::<Vec<_>>(), [4, 5]);
+    }
+}

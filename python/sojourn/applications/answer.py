@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sojourn.applications import demands, diagnosis, fitting, held_out, system_file
+from sojourn.applications import demands, diagnosis, fitting, held_out, stalls, system_file
 from sojourn.applications.changes import QUOTA, Starting, changes, limit_of
 from sojourn.applications.demands import Measured
 from sojourn.applications.fitting import Fitted
 from sojourn.applications.network import Network, Places, Serial
 from sojourn.applications.prices import Prices
 from sojourn.applications.summary import ERRORS_MAX, ApplicationSummary, Cause, Demand, Knee, Model, StepFigures
+from sojourn.text import format
 
 CAPACITY_ERROR_MAX = 0.2
 """If the network's limit of the bottleneck deviates more from the measured knee, the network does not describe the
@@ -135,6 +136,7 @@ def _model(summary: ApplicationSummary, found: Fitted, shares: Mapping[str, floa
         rate = sum(rate for rate, mean in means if mean is not None)
         if rate > 0 and all(mean is not None for each, mean in means if each > 0):
             step.predicted_response_time_mean_seconds = sum(each * (mean or 0.0) for each, mean in means) / rate
+    _stalls(summary, found)
     network = found.network
     model = Model(
         places=[f"{each.count} {each.what} of {each.tier}" for each in network.places],
@@ -153,6 +155,22 @@ def _model(summary: ApplicationSummary, found: Fitted, shares: Mapping[str, floa
     if not model.believed:
         summary.warnings.append(f"The model's response times are not believed: {_not_believed_because(model)}.")
     return model
+
+
+def _stalls(summary: ApplicationSummary, found: Fitted) -> None:
+    """Says where the machine stood still, so that nobody takes it for the application."""
+    stalled = []
+    for step in summary.steps:
+        own = stalls.find(found.network, step, found.tiers)
+        step.stalled_cpu_seconds = float(own.lost_seconds.sum())
+        if own.begins.size and step.failed_because is None:
+            stalled.append(own)
+    if stalled:
+        longest = max(float(own.lost_seconds.max()) for own in stalled)
+        summary.warnings.append(
+            f"In {len(stalled)} steps below the knee up to {format.seconds(longest)} of CPU time were lost at a time, "
+            "as when a hypervisor takes the cores: their slowest responses are the machine's."
+        )
 
 
 def _not_believed_because(model: Model) -> str:

@@ -95,6 +95,8 @@ class StepFigures(Record):
     measured_seconds: float | None = None
     cpu_windows: CpuWindows | None = None
     """None where it was not measured."""
+    stalled_cpu_seconds: float | None = None
+    """CPU time that was lost to its requests, as when a hypervisor takes the cores; None where there is no model."""
 
 
 class IdleUse(Record):

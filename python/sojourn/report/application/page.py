@@ -191,6 +191,7 @@ def _steps(summary: ApplicationSummary, steps: Sequence[StepFigures]) -> Markup:
         "p95",
         "failed",
         *(f"{tier}, cores" for tier in tiers),
+        "CPU time lost",
         "beyond the knee",
     ]
     rows = [
@@ -201,6 +202,7 @@ def _steps(summary: ApplicationSummary, steps: Sequence[StepFigures]) -> Markup:
             format.seconds(step.response_time_p95_seconds),
             format.percent(step.failed_fraction),
             *(format.number(step.tiers[tier].cpu_cores) for tier in tiers),
+            format.seconds(step.stalled_cpu_seconds),
             step.failed_because or "",
         ]
         for step in steps
