@@ -249,12 +249,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("film.mp4"), example::film()).unwrap();
         let directory = Directory::new(folder.path(), Rules::default()).unwrap();
-        let resource = Resource { host: HostId::default(), path: SitePath::parse(b"/film.mp4").unwrap() };
+        let resource = Resource { host: HostId::default(), path: SitePath::decode(b"/film.mp4").unwrap() };
         let Opened::Document(document) = directory.open(&resource).unwrap() else { panic!("a document") };
         let film = Arc::new(Film::new(example::read(&example::film()).unwrap()));
         let unit = film.unit(0, 0).unwrap();
         let open = OpenFilm { film, document };
-        let session = Session::new(SessionId::from_random([1; 16]), Duration::ZERO);
+        let session = Session::new(SessionId(1), Duration::ZERO);
         let mut stream = Stream::new(session, open, "rtsp://host/film.mp4".to_owned(), 1);
         stream.senders = vec![Sender::default(), Sender { chunk: 5, ..Sender::default() }];
         let chunk_bytes = stream.document.chunk_bytes();
