@@ -168,7 +168,7 @@ def test_databases_are_asked_as_often_as_their_processes_are_switched() -> None:
     mixes = [(rate, rate / 3) for rate in (2.0, 5.0, 9.0, 20.0, 40.0)] + [(30.0, 1.0), (2.0, 20.0)]
     steps = [low_step(rates, 0.1) for rates in mixes]
     for step, (pages, searches) in zip(steps, mixes, strict=True):
-        step.tiers["app"].switches_per_second = 25.0 + 3.1 * pages + 0.9 * searches
+        step.tiers["app"].voluntary_switches_per_second = 25.0 + 3.1 * pages + 0.9 * searches
     database = [TIERS[1].model_copy(update={"command": "postgres -D data"})]
     assert demands.calls(steps, [PAGE, SEARCH], database) == {(PAGE, "app"): 3}
     # Whoever serves clients is asked once, whatever else switches its threads.
@@ -268,7 +268,7 @@ def test_a_process_keeps_its_turn_longer_than_its_thread_a_core() -> None:
 
 def test_an_event_loop_s_passes_are_half_of_what_is_switched_at_little_load() -> None:
     def step(rate: float, switches: float, cores: float) -> StepFigures:
-        app = TierUse(cpu_cores=cores, busiest_process_cores=cores, switches_per_second=switches)
+        app = TierUse(cpu_cores=cores, busiest_process_cores=cores, voluntary_switches_per_second=switches)
         figures = measured(network(), rate, SHARES, "explore", 1)
         return figures.model_copy(update={"tiers": {"app": app}, "requests_per_second": rate})
 

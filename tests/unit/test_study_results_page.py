@@ -7,6 +7,7 @@ from pathlib import Path
 
 from scripted_study import TEXT, folder, scripted
 
+from benchmarks.studies.__main__ import chosen
 from benchmarks.studies.page import page
 from sojourn.report.study.index import Assessed, summaries
 from sojourn.report.study.page import write
@@ -44,3 +45,13 @@ def test_what_a_study_gave_up_stands_beside_it(tmp_path: Path) -> None:
     summary = tmp_path / "a" / "run" / "study.json"
     summary.write_text(json.dumps(json.loads(summary.read_text()) | {"given_up": ["3 of 5 repetitions"]}))
     assert "`a`, 24 points; 3 of 5 repetitions" in page(summaries(tmp_path), [], "sojourn study --all", "abc")
+
+
+def test_a_study_that_was_run_alone_stands_in_the_place_of_its_share() -> None:
+    found = [
+        (Path("runs/study/flash/alignment-3h"), {"study": "flash/alignment"}),
+        (Path("runs/study/flash/alignment-quick"), {"study": "flash/alignment"}),
+        (Path("runs/study/memory/bandwidth"), {"study": "memory/bandwidth"}),
+        (Path("runs/study/memory/bandwidth-3h"), {"study": "memory/bandwidth"}),
+    ]
+    assert chosen(found, "-3h") == [found[0], found[2]]

@@ -108,16 +108,17 @@ def calls(
 ) -> dict[tuple[str, str], int]:
     """How often a request of each endpoint asks each database, where it asks more than once.
 
-    A database's process waits for the next query after each answer, so that it is switched as often.
+    A database's process waits for the next query after each answer, so that it is switched as often. Being interrupted,
+    as in a long query, is no such wait.
     """
     from scipy.optimize import nnls
 
     found = dict[tuple[str, str], int]()
     for tier in tiers:
-        known = [step for step in steps if step.tiers[tier.name].switches_per_second]
+        known = [step for step in steps if step.tiers[tier.name].voluntary_switches_per_second]
         if not (tier.command or "").startswith(DATABASES) or len(known) <= len(endpoints):
             continue
-        switches = np.array([step.tiers[tier.name].switches_per_second for step in known], dtype=float)
+        switches = np.array([step.tiers[tier.name].voluntary_switches_per_second for step in known], dtype=float)
         throughputs = np.array([[_throughput(step, name) for name in endpoints] for step in known])
         # Counts vary by their square root; some are of background work.
         weights = 1 / np.sqrt(switches)

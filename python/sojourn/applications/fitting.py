@@ -186,9 +186,9 @@ def passes(steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> di
         if not (tier.command or "").startswith(EVENT_LOOPS):
             continue
         counts = [
-            use.switches_per_second / step.requests_per_second / 2
+            use.voluntary_switches_per_second / step.requests_per_second / 2
             for step in steps
-            if (use := step.tiers[tier.name]).switches_per_second is not None
+            if (use := step.tiers[tier.name]).voluntary_switches_per_second is not None
             and (use.busiest_process_cores or 0.0) < SLEEPING_CORES_MAX
             and step.requests_per_second * (step.measured_seconds or 0.0) >= PASSES_REQUESTS_MIN
         ]

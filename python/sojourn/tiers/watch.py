@@ -76,6 +76,8 @@ class TierUse(Record):
     threads: float | None = None
     processes: float | None = None
     switches_per_second: float | None = None
+    voluntary_switches_per_second: float | None = None
+    """Those of threads that waited for something; others were interrupted."""
     resident_bytes: float | None = None
     blocked_threads: float | None = None
     disk_read_bytes_per_second: float | None = None
@@ -363,6 +365,7 @@ def _tier(probed: _Span, looks: Sequence[sockets.Connections]) -> TierUse:
         threads=probed.mean("threads"),
         processes=probed.mean("processes"),
         switches_per_second=None if None in switches else sum(each or 0.0 for each in switches),
+        voluntary_switches_per_second=switches[0],
         resident_bytes=probed.mean("resident_bytes"),
         blocked_threads=probed.mean("blocked_threads"),
         disk_read_bytes_per_second=probed.per_second("disk_read_bytes"),

@@ -40,8 +40,9 @@ pub trait Residency: Sync {
     /// One line of help.
     fn summary(&self) -> &'static str;
 
-    /// Tests whether `length` bytes at `offset` can be sent without waiting for a disk.
-    fn test(&self, file: &dyn AsFd, offset: u64, length: usize) -> Answer;
+    /// Tests whether `length` bytes at `offset` can be sent without waiting for a disk. If they are not `expected` to be
+    /// resident, a test that makes the kernel read ahead may take longer, so that it reads as much as for a whole send.
+    fn test(&self, file: &dyn AsFd, offset: u64, length: usize, expected: bool) -> Answer;
 
     /// Reads all of `into` if that needs no waiting.
     fn read_now(&self, file: &dyn AsFd, offset: u64, into: &mut [u8]) -> Answer;

@@ -15,7 +15,7 @@ impl Residency for Never {
         "no test: anything outside the server's own caches counts as not resident"
     }
 
-    fn test(&self, _file: &dyn AsFd, _offset: u64, _length: usize) -> Answer {
+    fn test(&self, _file: &dyn AsFd, _offset: u64, _length: usize, _expected: bool) -> Answer {
         Answer::Unknown
     }
 

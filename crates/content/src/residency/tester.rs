@@ -22,6 +22,9 @@ pub const TRUST: Duration = Duration::from_millis(100);
 /// Larger documents are tested in parts of this size.
 const PART_BYTES: u64 = 4 << 20;
 
+/// What was resident so long ago, or is not known, may be missing by now.
+const EXPECTED: Duration = Duration::from_secs(1);
+
 /// The most verdicts kept; beyond that the least recently used are forgotten.
 const VERDICTS_MAX: usize = 64 * 1024;
 
@@ -79,7 +82,7 @@ impl Tester {
         if range.into_memory {
             return self.read_now(range);
         }
-        self.test(range, range.offset, range.length)
+        self.test(range, range.offset, range.length, true)
     }
 
     pub fn counts(&self) -> ResidencyCounts {
@@ -96,14 +99,14 @@ impl Tester {
 
     fn test_or_trust(&mut self, range: &FileRange, now: Duration) -> Result<Done, Absent> {
         if self.trust.is_zero() {
-            return self.test(range, range.offset, range.length);
+            return self.test(range, range.offset, range.length, true);
         }
         let tests_before = self.counts.tests;
         let last = range.offset + (range.length as u64).saturating_sub(1);
         for part in range.offset / PART_BYTES..=last / PART_BYTES {
             if !self.is_part_resident(range, part, now) {
                 // Part of it is missing, which may be outside of the wanted range.
-                return self.test(range, range.offset, range.length);
+                return self.test(range, range.offset, range.length, false);
             }
         }
         if self.counts.tests == tests_before {
@@ -113,22 +116,31 @@ impl Tester {
     }
 
     fn is_part_resident(&mut self, range: &FileRange, part: u64, now: Duration) -> bool {
-        let key = (range.document.id, part);
-        if let Some(verdict) = self.verdicts.get(&key)
-            && now.saturating_sub(verdict.tested) < self.trust
-        {
-            return verdict.is_resident;
+        let (key, start) = ((range.document.id, part), part * PART_BYTES);
+        // What is not wanted is not read ahead.
+        let mut is_expected = start < range.offset;
+        if let Some(verdict) = self.verdicts.get(&key) {
+            let age = now.saturating_sub(verdict.tested);
+            if age < self.trust {
+                return verdict.is_resident;
+            }
+            is_expected |= verdict.is_resident && age < EXPECTED;
         }
-        let start = part * PART_BYTES;
         let length = PART_BYTES.min(range.document.size.saturating_sub(start)) as usize;
-        let is_resident = matches!(self.test(range, start, length), Ok(Done::Loaded(Ok(_))));
+        let is_resident = matches!(self.test(range, start, length, is_expected), Ok(Done::Loaded(Ok(_))));
         self.verdicts.insert(key, Verdict { tested: now, is_resident }, Weight { bytes: 0, count: 1 });
         is_resident
     }
 
-    fn test(&mut self, range: &FileRange, offset: u64, length: usize) -> Result<Done, Absent> {
+    fn test(
+        &mut self,
+        range: &FileRange,
+        offset: u64,
+        length: usize,
+        expected: bool,
+    ) -> Result<Done, Absent> {
         let Some(file) = range.document.file() else { return Err(Absent::Unknown) };
-        let answer = self.residency.test(&file, offset, length);
+        let answer = self.residency.test(&file, offset, length, expected);
         self.judge(answer, || None)
     }
 
@@ -160,15 +172,19 @@ mod tests {
     const DOCUMENT_BYTES: u64 = PART_BYTES / 2 * 3;
 
     /// A test controlled by the tests: exactly these bytes of every file are resident.
-    struct Fake(Mutex<Range<u64>>);
+    struct Fake {
+        resident: Mutex<Range<u64>>,
+        /// The offset of each test, and whether the bytes were expected to be there.
+        expectations: Mutex<Vec<(u64, bool)>>,
+    }
 
     impl Fake {
         fn leaked(resident: Range<u64>) -> &'static Fake {
-            Box::leak(Box::new(Fake(Mutex::new(resident))))
+            Box::leak(Box::new(Fake { resident: Mutex::new(resident), expectations: Mutex::default() }))
         }
 
         fn set(&self, resident: Range<u64>) {
-            *self.0.lock().unwrap() = resident;
+            *self.resident.lock().unwrap() = resident;
         }
     }
 
@@ -181,14 +197,15 @@ mod tests {
             "what a test says"
         }
 
-        fn test(&self, _file: &dyn AsFd, offset: u64, length: usize) -> Answer {
-            let resident = self.0.lock().unwrap().clone();
+        fn test(&self, _file: &dyn AsFd, offset: u64, length: usize, expected: bool) -> Answer {
+            self.expectations.lock().unwrap().push((offset, expected));
+            let resident = self.resident.lock().unwrap().clone();
             let is_within = resident.start <= offset && offset + length as u64 <= resident.end;
             if is_within { Answer::Resident } else { Answer::Missing }
         }
 
         fn read_now(&self, file: &dyn AsFd, offset: u64, into: &mut [u8]) -> Answer {
-            self.test(file, offset, into.len())
+            self.test(file, offset, into.len(), true)
         }
 
         fn probe(&self, _file: &dyn AsFd) -> Result<(), Cause> {
@@ -230,6 +247,23 @@ mod tests {
         assert!(tester.test_or_trust(&range(&document, 0), still_trusted).is_ok());
         assert!(matches!(tester.test_or_trust(&range(&document, 0), SECOND + TRUST), Err(Absent::Missing)));
         assert_eq!(counts(&tester), (4, 2, 2));
+    }
+
+    #[test]
+    fn only_what_was_resident_a_moment_ago_is_expected_to_be() {
+        let document = document();
+        let memory = Fake::leaked(0..DOCUMENT_BYTES);
+        let mut tester = Tester::new(memory, TRUST);
+        let mut expectations = |offset, now| {
+            let _ = tester.test_or_trust(&range(&document, offset), now);
+            std::mem::take(&mut *memory.expectations.lock().unwrap())
+        };
+        assert_eq!(expectations(0, SECOND), [(0, false)]);
+        assert_eq!(expectations(0, SECOND + TRUST), [(0, true)]);
+        assert_eq!(expectations(0, 3 * SECOND), [(0, false)]);
+        memory.set(0..0);
+        // The part before what is wanted is not worth reading.
+        assert_eq!(expectations(8192, 4 * SECOND), [(0, true), (8192, false)]);
     }
 
     #[test]
