@@ -55,8 +55,6 @@ class Stretch:
     """The utilisation of each process that takes turns; its requests also wait for each other, by 1 / (1 -
     utilisation).
     """
-    alone: float = 1.0
-    """The part of `of_core` that is work; the rest is waiting for a core."""
 
     @property
     def whole(self) -> float:

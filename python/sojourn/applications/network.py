@@ -158,7 +158,7 @@ class Network:
             if factors is None or any(each.whole == math.inf for each in factors):
                 return None
             for tier, factor, alone in zip(group.tiers, factors, larger, strict=True):
-                found[tier] = replace(factor, of_core=factor.of_core * alone, alone=alone)
+                found[tier] = replace(factor, of_core=factor.of_core * alone)
         return found
 
     def _saturation(self, group: CoreGroup, shares: Mapping[str, float]) -> float | None:

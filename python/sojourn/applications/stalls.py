@@ -25,8 +25,10 @@ DEVIATIONS = 3.0
 """A window has lost time if it used more than its answers' work by so many standard deviations of that."""
 LOST_SECONDS_MIN = 0.01
 """Less is what the kernel's own work and the ends of windows make."""
-SPREAD = 2.0
-"""The work of a request is within so many times its CPU time before its answer."""
+SPREADS = 2.0, math.inf
+"""The work of a request is within so many times its CPU time before its answer where it waits first, or in all of its
+response time where it shares the cores. Whatever explains more of what a window used is believed.
+"""
 ROUNDS = 2
 PAIRS_MIN = 8
 """So many pairs of windows tell how much CPU times vary."""
@@ -85,20 +87,24 @@ def find(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) 
     length = windows.seconds
     used_seconds = (np.sum(parts, axis=0) - idle(tiers)) * length
     edges = np.arange(used_seconds.size + 1) * length
-    works = {each.name: _work(each, usual[each.name], edges) for each in step.endpoints}
-    usual_seconds = np.sum(list(works.values()), axis=0)
+    late, even = (
+        {each.name: _work(each, usual[each.name], edges, spread) for each in step.endpoints} for spread in SPREADS
+    )
+    usual_seconds, explained = (np.sum(list(each.values()), axis=0) for each in (late, even))
+    explained = np.maximum(usual_seconds, explained)
     varying, chance = (
-        np.sum([factors.get(name, 1.0) * usual[name] * each for name, each in works.items()], axis=0)
+        np.sum([factors.get(name, 1.0) * usual[name] * each for name, each in late.items()], axis=0)
         for factors in ({}, network.variations)
     )
-    quiet, slower, over = np.ones(used_seconds.size, dtype=bool), 1.0, used_seconds
+    quiet, slower, lost = np.ones(used_seconds.size, dtype=bool), 1.0, used_seconds
     for _ in range(ROUNDS):
         # What is lost makes all look slower at first.
         if quiet.any():
             slower = _slower(float(used_seconds[quiet].mean()) / length, float(usual_seconds[quiet].mean()) / length)
-        over = used_seconds - slower * usual_seconds
-        quiet = over <= np.maximum(LOST_SECONDS_MIN, DEVIATIONS * slower * np.sqrt(chance))
-    return Stalls(length, edges[:-1][~quiet], over[~quiet], slower, _variation(over, slower**2 * varying, quiet))
+        lost = used_seconds - slower * explained
+        quiet = lost <= np.maximum(LOST_SECONDS_MIN, DEVIATIONS * slower * np.sqrt(chance))
+    over = used_seconds - slower * usual_seconds
+    return Stalls(length, edges[:-1][~quiet], lost[~quiet], slower, _variation(over, slower**2 * varying, quiet))
 
 
 def _slower(used: float | None, work: float) -> float:
@@ -123,13 +129,13 @@ def _variation(over: FloatArray, variance: FloatArray, quiet: npt.NDArray[np.boo
     return float((np.diff(over)[pairs] ** 2).sum()) / expected
 
 
-def _work(endpoint: EndpointFigures, seconds: float, edges: npt.NDArray[np.float64]) -> FloatArray:
+def _work(endpoint: EndpointFigures, seconds: float, edges: npt.NDArray[np.float64], spread: float) -> FloatArray:
     """The usual CPU time of the requests answered, of so many seconds each, by window."""
     due, response = times_of(endpoint)
     answered = np.isfinite(response)
     due, response = due[answered], response[answered]
     end = due + response
-    begin = end - np.maximum(np.minimum(response, SPREAD * seconds), 1e-9)
+    begin = end - np.maximum(np.minimum(response, spread * seconds), 1e-9)
     shares = np.diff(np.clip((edges[:, np.newaxis] - begin) / (end - begin), 0.0, 1.0), axis=0)
     found: FloatArray = seconds * shares.sum(axis=1)
     return found
