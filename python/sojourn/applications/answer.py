@@ -90,7 +90,15 @@ def _fitted(
         return _calibrated(found or free, first, shares, knee)
     if first.cause in HELD and first.tier is not None:
         places = _places(HELD[first.cause], first.tier, below, top, free.network)
-        return fitting.fit(below, top, beyond, names, measured, summary.tiers, knee, seed, (places,))
+        found = fitting.fit(below, top, beyond, names, measured, summary.tiers, knee, seed, (places,))
+        if found is None or places.what != "workers":
+            return found
+        # By the model, requests do not wait for each other even in the quickest steps.
+        held = found.network.held({each.name: each.requests_per_second for each in top.endpoints}, places)
+        counted = _as_many(places.what, places.tier, held, top, free.network)
+        if counted.count == places.count:
+            return found
+        return fitting.fit(below, top, beyond, names, measured, summary.tiers, knee, seed, (counted,))
     return free
 
 
@@ -99,6 +107,10 @@ def _places(what: str, tier: str, below: Sequence[StepFigures], top: StepFigures
     held = diagnosis.held_workers(diagnosis.unhindered_seconds(below), top) or 1.0
     if what == "connections" and top.database is not None:
         held = top.database.active + top.database.in_transaction
+    return _as_many(what, tier, held, top, network)
+
+
+def _as_many(what: str, tier: str, held: float, top: StepFigures, network: Network) -> Places:
     # Processes that accept no more than they work on leave the others to whoever is free first.
     left = top.tiers[tier].accept_queue or 0.0
     is_shared = what == "workers" and left > ACCEPTED_LAST * (top.in_system - held)

@@ -17,7 +17,7 @@ import numpy as np
 from sojourn.applications import stalls
 from sojourn.applications.contention import Load, stretches
 from sojourn.applications.demands import Measured, calls, idle
-from sojourn.applications.diagnosis import PROCESS_MAX, CoreGroup, core_groups
+from sojourn.applications.diagnosis import PROCESS_MAX, CoreGroup, core_groups, unhindered_seconds
 from sojourn.applications.network import Background, Network, Places, Serial, shape_of
 from sojourn.applications.simulation import simulated
 from sojourn.applications.stalls import Stalls
@@ -44,7 +44,6 @@ BUSY_MIN = 0.02
 """A tier that uses fewer cores reveals nothing about its processes."""
 WAIT_ROUNDS, FIT_REPLICATIONS = 3, 8
 VARIATION_ROUNDS = 2
-FREE_MIN = 0.05
 REQUESTS_MAX = 100
 """Where a step has more of an endpoint's requests, it is not chance that makes their mean uncertain."""
 OTHERS_MORE_MAX = 0.3
@@ -283,7 +282,7 @@ def _waits(
 
     Each step's very requests are simulated: what comes of their arrivals, or of the machine, is no wait of theirs.
     """
-    left = defaultdict[str, list[tuple[float, float]]](list)
+    left, quickest = defaultdict[str, list[tuple[float, float]]](list), unhindered_seconds(steps)
     for place, step in enumerate(steps):
         seconds = step.measured_seconds or 1.0
         stalled, due = stalls.find(network, step, tiers), due_in(step, seed)
@@ -306,7 +305,7 @@ def _waits(
             if mean is None or told is None or each.name not in told:
                 continue
             # The more contention there is, the less certain is the remainder, however many requests tell it.
-            weight = min(REQUESTS_MAX, count) * max(FREE_MIN, 1 - network.utilisation(rates_of(step))) ** 2
+            weight = min(REQUESTS_MAX, count) * min(1.0, quickest.get(each.name, mean) / mean) ** 2
             left[each.name].append((mean - float(told[each.name].means.mean()), weight))
     return {name: max(0.0, wait + _median(left[name])) for name, wait in network.waits.items()}
 

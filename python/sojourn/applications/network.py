@@ -141,13 +141,6 @@ class Network:
         """The cores that a tier uses at these rates, if they are fully busy."""
         return sum(share * self.demands.get((name, tier), 0.0) for name, share in shares.items())
 
-    def utilisation(self, rates: Mapping[str, float]) -> float:
-        """The busiest of the groups of cores, and of the processes that take turns."""
-        more, others = self.larger(rates), self.background.at(sum(rates.values()))
-        used = {tier: self.cpu(rates, tier) * more.get(tier, 1.0) for tier in self.tiers}
-        of_cores = [(sum(used[tier] for tier in group.tiers) + others) / group.cores for group in self.groups]
-        return max(*of_cores, *(used[tier] / count for tier, count in self.processes.items()), 0.0)
-
     def _stretches(self, rates: Mapping[str, float]) -> dict[str, Stretch] | None:
         total, found, more = sum(rates.values()), dict[str, Stretch](), self.larger(rates)
         for group in self.groups:
@@ -238,6 +231,10 @@ class Network:
     def behind(self, places: Places) -> tuple[str, ...]:
         """The tiers whose CPU time is used while holding a place."""
         return self.tiers[self.tiers.index(places.tier) :] if places.tier in self.tiers else self.tiers
+
+    def held(self, rates: Mapping[str, float], places: Places) -> float:
+        """How many places are held at a throughput, by requests that do not wait for cores."""
+        return self._held_at(rates, places, self._alone())
 
     def _held(self, name: str, places: Places, stretched: Mapping[str, Stretch]) -> float:
         if not self.holds(name, places):
