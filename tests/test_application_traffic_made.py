@@ -69,9 +69,12 @@ def test_targets_that_answer_otherwise_than_in_the_log_are_left_out(traffic: Tra
 def test_a_step_says_when_each_of_its_requests_was_due(traffic: Traffic) -> None:
     traffic.try_out()
     (step,) = traffic.step({ENDPOINT.name: 200.0}, 1.0, 0.5).endpoints
-    measured = [due for due in step.due_seconds if 0 <= due < 1]
-    assert len(measured) == pytest.approx(step.requests, abs=1)
-    assert list(step.due_seconds) == sorted(step.due_seconds)
-    assert -0.6 < min(step.due_seconds) < -0.2, "what was due while it settled is there, too"
-    assert max(step.due_seconds) < 1.01
+    due, responses = zip(*step.each_request, strict=True)
+    assert sum(0 <= each < 1 for each in due) == pytest.approx(step.requests, abs=1)
+    assert list(due) == sorted(due)
+    assert -0.6 < min(due) < -0.2, "what was due while it settled is there, too"
+    assert max(due) < 1.01
+    measured = [response for each, response in step.each_request if 0 <= each < 1 and response is not None]
+    assert sum(measured) / len(measured) == pytest.approx(step.mean_seconds, rel=0.05)
+    assert None not in responses
     assert step.failures == 0
