@@ -706,7 +706,7 @@ def test_a_step_on_slower_cores_is_predicted_to_be_slower() -> None:
     slow = step.model_copy(deep=True)
     for use in slow.tiers.values():
         use.cpu_cores = 1.3 * (use.cpu_cores or 0.0)
-    found = fitting.Fitted(truth, TIERS, [], [step], 1)
+    found = fitting.Fitted(truth, TIERS, [], [step])
     usual, slower = (held_out.tried(replace(found, unseen=[each]), 1).figures[0] for each in (step, slow))
     assert usual.predicted_mean_seconds is not None
     assert slower.predicted_mean_seconds is not None

@@ -76,30 +76,27 @@ def _fitted(
 ) -> Fitted | None:
     assert summary.knee is not None
     knee, names = summary.knee.requests_per_second.estimate, list(shares)
-    beyond = _saturated(summary)
-    free = fitting.fit(below, top, beyond, names, measured, summary.tiers, knee, seed)
-    if free is None or not causes or summary.knee.is_lower_bound:
-        return free
+    free = fitting.fit(below, top, _saturated(summary), names, measured, summary.tiers, knee)
+    if free is None:
+        return None
+    if not causes or summary.knee.is_lower_bound:
+        return fitting.with_waits(free, top, seed)
     first = causes[0]
     if first.cause in ("lock", "disk"):
-        serial = Serial(first.cause, first.tier or "", 1 / knee)
-        return fitting.fit(below, top, beyond, names, measured, summary.tiers, knee, seed, serial=serial)
+        return fitting.with_waits(free, top, seed, serial=Serial(first.cause, first.tier or "", 1 / knee))
     if first.cause == "cpu":
-        admits = _admits(first.tier, top, free.network)
-        found = fitting.fit(below, top, beyond, names, measured, summary.tiers, knee, seed, admits=admits)
-        return _calibrated(found or free, first, shares, knee)
-    if first.cause in HELD and first.tier is not None:
-        places = _places(HELD[first.cause], first.tier, below, top, free.network)
-        found = fitting.fit(below, top, beyond, names, measured, summary.tiers, knee, seed, (places,))
-        if found is None or places.what != "workers":
-            return found
-        # By the model, requests do not wait for each other even in the quickest steps.
-        held = found.network.held({each.name: each.requests_per_second for each in top.endpoints}, places)
-        counted = _as_many(places.what, places.tier, held, top, free.network)
-        if counted.count == places.count:
-            return found
-        return fitting.fit(below, top, beyond, names, measured, summary.tiers, knee, seed, (counted,))
-    return free
+        calibrated = _calibrated(free, first, shares, knee)
+        return fitting.with_waits(calibrated, top, seed, admits=_admits(first.tier, top, free.network))
+    if first.cause not in HELD or first.tier is None:
+        return fitting.with_waits(free, top, seed)
+    places = _places(HELD[first.cause], first.tier, below, top, free.network)
+    found = fitting.with_waits(free, top, seed, places=(places,))
+    if places.what != "workers":
+        return found
+    # By the model, requests do not wait for each other even in the quickest steps.
+    held = found.network.held({each.name: each.requests_per_second for each in top.endpoints}, places)
+    counted = _as_many(places.what, places.tier, held, top, free.network)
+    return found if counted.count == places.count else fitting.with_waits(free, top, seed, places=(counted,))
 
 
 def _places(what: str, tier: str, below: Sequence[StepFigures], top: StepFigures, network: Network) -> Places:

@@ -62,7 +62,6 @@ class Fitted:
     tiers: Sequence[TierDescription]
     fitted: Sequence[StepFigures]
     unseen: Sequence[StepFigures]
-    seed: int
 
 
 def fit(
@@ -73,12 +72,8 @@ def fit(
     measured: Measured,
     tiers: Sequence[TierDescription],
     knee: float,
-    seed: int,
-    places: tuple[Places, ...] = (),
-    serial: Serial | None = None,
-    admits: Places | None = None,
 ) -> Fitted | None:
-    """The network of the measurements below the knee; None if the demands are unknown.
+    """The network of the measurements below the knee, still without waits; None if the demands are unknown.
 
     Args:
         steps: those that were not beyond the knee.
@@ -88,10 +83,6 @@ def fit(
         measured: CPU time by endpoint and tier.
         tiers: as they were declared.
         knee: in requests/s of the log's mix.
-        seed: of the simulations.
-        places: what limits how many requests are worked on, if that was seen.
-        serial: what one request has at a time, the same.
-        admits: how many are worked on at a time, where that is no limit.
     """
     by_tier = {(each.endpoint, each.tier): each.seconds.estimate for each in measured.demands}
     known = {tier for _, tier in by_tier}
@@ -112,9 +103,6 @@ def fit(
         processes=turns(beyond or [top], [tier for tier in tiers if tier.name in known]),
         calls=calls(steps, endpoints, [tier for tier in tiers if tier.name in known]),
         passes=passes(steps, [tier for tier in tiers if tier.name in known]),
-        places=places,
-        admits=admits,
-        serial=serial,
         background=background(fitted, tiers),
         falls=measured.falls,
     )
@@ -122,10 +110,33 @@ def fit(
         # The less CPU times vary, the smaller are the stalls that are told from chance.
         network = replace(network, variations=_variations(network, fitted, tiers))
     network = replace(network, shapes=_shapes(network, fitted, tiers))
+    return Fitted(network, tuple(tiers), fitted, [step for step in quiet if _is_unseen(step, knee)])
+
+
+def with_waits(
+    found: Fitted,
+    top: StepFigures,
+    seed: int,
+    *,
+    places: tuple[Places, ...] = (),
+    serial: Serial | None = None,
+    admits: Places | None = None,
+) -> Fitted:
+    """With the waits that explain the rest of the response times.
+
+    Args:
+        found: the network without them.
+        top: the step beyond the knee.
+        seed: of the simulations.
+        places: what limits how many requests are worked on, if that was seen.
+        serial: what one request has at a time, the same.
+        admits: how many are worked on at a time, where that is no limit.
+    """
+    network = replace(found.network, places=places, serial=serial, admits=admits)
     for _ in range(WAIT_ROUNDS):
         # Waits for a place depend on how long places are held, which depends on other waits.
-        network = _with_lock(replace(network, waits=_waits(network, fitted, tiers, seed)), top)
-    return Fitted(network, tuple(tiers), fitted, [step for step in quiet if _is_unseen(step, knee)], seed)
+        network = _with_lock(replace(network, waits=_waits(network, found.fitted, found.tiers, seed)), top)
+    return replace(found, network=network)
 
 
 def _with_lock(network: Network, top: StepFigures) -> Network:
@@ -140,11 +151,8 @@ def _with_lock(network: Network, top: StepFigures) -> Network:
 
 
 def scaled(found: Fitted, factor: float) -> Fitted:
-    """With CPU times by a factor, and the waits that are then left."""
-    network = slowed(found.network, factor)
-    for _ in range(WAIT_ROUNDS):
-        network = replace(network, waits=_waits(network, found.fitted, found.tiers, found.seed))
-    return replace(found, network=network)
+    """With CPU times by a factor."""
+    return replace(found, network=slowed(found.network, factor))
 
 
 def beside(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) -> Network:
