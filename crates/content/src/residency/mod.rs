@@ -41,7 +41,7 @@ pub trait Residency: Sync {
     fn summary(&self) -> &'static str;
 
     /// Tests whether `length` bytes at `offset` can be sent without waiting for a disk. If they are not `expected` to be
-    /// resident, a test that makes the kernel read ahead may take longer, so that it reads as much as for a whole send.
+    /// resident, a test that makes the kernel read ahead may take longer, so that it reads a small document at once.
     fn test(&self, file: &dyn AsFd, offset: u64, length: usize, expected: bool) -> Answer;
 
     /// Reads all of `into` if that needs no waiting.
