@@ -25,9 +25,9 @@ DEVIATIONS = 3.0
 """A window has lost time if it used more than its answers' work by so many standard deviations of that."""
 LOST_SECONDS_MIN = 0.01
 """Less is what the kernel's own work and the ends of windows make."""
-SPREADS = 2.0, math.inf
-"""The work of a request is within so many times its CPU time before its answer where it waits first, or in all of its
-response time where it shares the cores. Whatever explains more of what a window used is believed.
+SPREAD = 2.0
+"""The work of a request is within so many times its CPU time before its answer, as most wait first. Where it is longer
+than half a window, it may also be in all of the response time, as where cores are shared: what explains more counts.
 """
 ROUNDS = 2
 PAIRS_MIN = 8
@@ -87,9 +87,11 @@ def find(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) 
     length = windows.seconds
     used_seconds = (np.sum(parts, axis=0) - idle(tiers)) * length
     edges = np.arange(used_seconds.size + 1) * length
-    late, even = (
-        {each.name: _work(each, usual[each.name], edges, spread) for each in step.endpoints} for spread in SPREADS
-    )
+    late = {each.name: _work(each, usual[each.name], edges, SPREAD) for each in step.endpoints}
+    even = {
+        each.name: _work(each, usual[each.name], edges, math.inf if usual[each.name] > length / 2 else SPREAD)
+        for each in step.endpoints
+    }
     usual_seconds, explained = (np.sum(list(each.values()), axis=0) for each in (late, even))
     explained = np.maximum(usual_seconds, explained)
     varying, chance = (
