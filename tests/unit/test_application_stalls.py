@@ -11,7 +11,7 @@ from sojourn.applications import fitting, simulation, stalls
 from sojourn.applications.diagnosis import CoreGroup
 from sojourn.applications.network import Network, Places
 from sojourn.applications.summary import CpuWindows, EndpointFigures, StepFigures, TierDescription
-from sojourn.tiers.watch import TierUse
+from sojourn.tiers.watch import TierUse, _Span
 
 PAGE = "GET /"
 SECONDS, WINDOW, DEMAND, CORES = 4.0, 0.1, 0.004, 2
@@ -87,6 +87,29 @@ def test_without_windows_a_step_has_no_stalls_but_may_be_slower() -> None:
     assert not found.begins.size
     assert found.slower == pytest.approx(1.33, rel=0.1)
     assert found.squared_variation is None
+
+
+def test_cpu_time_is_known_by_window_wherever_the_samples_fall() -> None:
+    times = 10.0 + 0.1037 * np.arange(40)
+    # One core until 12, then two.
+    total = np.where(times < 12, times, 2 * times - 12)
+    span = _Span({"cpu_seconds": total}, times)
+    found = span.between("cpu_seconds", 10.96 + WINDOW * np.arange(21))
+    assert found[:10] == pytest.approx([1.0] * 10)
+    assert found[12:] == pytest.approx([2.0] * 8)
+    # What the probe has not said yet is left out, and nothing else.
+    assert len(span.between("cpu_seconds", 13.0 + WINDOW * np.arange(31))) == 10
+    assert span.between("cpu_seconds", 9.9 + WINDOW * np.arange(21)) == []
+
+
+def test_tiers_are_added_up_as_far_as_all_are_known() -> None:
+    plain = step(100.0, 3, {11: 0.12})
+    assert plain.cpu_windows is not None
+    longer = {"web": [0.0] * 50, "app": plain.cpu_windows.cores["app"]}
+    both = plain.model_copy(update={"cpu_windows": CpuWindows(seconds=WINDOW, cores=longer)})
+    two = replace(NETWORK, tiers=("web", "app"), variations={PAGE: 0.25})
+    alone = stalls.find(replace(NETWORK, variations={PAGE: 0.25}), plain, TIERS)
+    assert stalls.find(two, both, TIERS).lost_seconds == pytest.approx(alone.lost_seconds)
 
 
 def test_requests_in_a_stall_are_no_measure_of_their_waits() -> None:

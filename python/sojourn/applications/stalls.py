@@ -50,7 +50,7 @@ class Stalls:
     slower: float
     """The CPU time that answers took otherwise, of what they take on average."""
     squared_variation: float | None = None
-    """Of a request's CPU time, the coefficient of variation, as the other windows show it; None if too few do."""
+    """The squared coefficient of variation of CPU times, as the other windows show it; None if too few do."""
 
     def spares(self, endpoint: EndpointFigures, seconds: float) -> npt.NDArray[np.bool_]:
         """Which of an endpoint's requests were due in the measured time, answered, and not under way in a stall.
@@ -85,7 +85,9 @@ def find(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) 
         work = sum(each.requests_per_second * usual[each.name] for each in step.endpoints)
         return Stalls(0.0, np.empty(0), np.empty(0), _slower(used, work))
     length = windows.seconds
-    used_seconds = (np.sum(parts, axis=0) - idle(tiers)) * length
+    # The probes' last samples differ.
+    known = min(len(part) for part in parts)
+    used_seconds = (np.sum([part[:known] for part in parts], axis=0) - idle(tiers)) * length
     edges = np.arange(used_seconds.size + 1) * length
     late = {each.name: _work(each, usual[each.name], edges, SPREAD) for each in step.endpoints}
     even = {

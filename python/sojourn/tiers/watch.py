@@ -26,8 +26,8 @@ from sojourn.results.records import Record
 from sojourn.tiers import database, mysql, php_fpm, postgresql, processes, prometheus, remote, sockets
 from sojourn.tiers.declaration import Tier
 
-INTERVAL = "100ms"
-"""The interval between samples of a tier's processes."""
+AROUND_SECONDS = 1.0
+"""Samples so long before and after a span tell the usage at its ends."""
 ASKED_EVERY_SECONDS = 0.25
 """The interval between samples of connections and the database."""
 ASKING_CORES_MAX = 0.05
@@ -219,12 +219,12 @@ class Watch:
         return found
 
     def cpu_windows(self, begin: float, end: float, seconds: float) -> dict[str, list[float]]:
-        """Each tier's CPU usage in successive windows of this length from `begin`, in cores; empty if not known."""
+        """Each tier's CPU usage in successive windows of this length from `begin`, in cores, as far as it is known."""
         edges = begin + np.arange(int((end - begin) / seconds) + 1) * seconds
         found = {}
         for name, companion in self._companions.items():
             ahead = companion.clock_ahead_seconds
-            around = _Span.of(companion.recording, begin + ahead - seconds, end + ahead + seconds)
+            around = _Span.of(companion.recording, begin + ahead - AROUND_SECONDS, end + ahead + AROUND_SECONDS)
             found[name] = around.between("cpu_seconds", edges + ahead)
         return found
 
@@ -232,12 +232,9 @@ class Watch:
         core = self._sources.own_core
         if tier.host is None:
             self._roots[tier.name] = processes.roots(tier)
-            return Watched(
-                self._roots[tier.name], interval=INTERVAL, generator_core=core, sources="processes,cores,pressure"
-            )
+            return Watched(self._roots[tier.name], generator_core=core, sources="processes,cores,pressure")
         shell = self._sources.remote_shell
         return Watched(
-            interval=INTERVAL,
             sources="processes,cores,pressure,network",
             elsewhere=lambda arguments: remote.probe_command(tier, arguments, shell),
             further=remote.target(tier, shell),
@@ -331,11 +328,12 @@ class _Span:
     def between(self, name: str, edges: np.ndarray) -> list[float]:
         """The rates of a total between successive moments, as if it grew evenly between samples.
 
-        Empty if some are not within what was sampled.
+        Up to the last sample; empty if the first moment is before all of them.
         """
         values = self._columns.get(name)
-        if values is None or edges.size < 2 or self._times[0] > edges[0] or self._times[-1] < edges[-1]:
+        if values is None or self._times[0] > edges[0]:
             return []
+        edges = edges[edges <= self._times[-1]]
         found = np.diff(np.interp(edges, self._times, values)) / np.diff(edges)
         return [float(each) for each in found] if np.isfinite(found).all() else []
 
