@@ -220,7 +220,7 @@ class Watch:
 
     def cpu_windows(self, begin: float, end: float, seconds: float) -> dict[str, list[float]]:
         """Each tier's CPU usage in successive windows of this length from `begin`, in cores, as far as it is known."""
-        edges = begin + np.arange(int((end - begin) / seconds) + 1) * seconds
+        edges = begin + np.arange(int(round((end - begin) / seconds, 3)) + 1) * seconds
         found = {}
         for name, companion in self._companions.items():
             ahead = companion.clock_ahead_seconds
