@@ -13,7 +13,7 @@ from rich.console import Console
 
 from benchmarks.applications import synthetic
 from sojourn import _native
-from sojourn.applications import answer, demands, fitting, held_out, prices, simulation, system_file
+from sojourn.applications import answer, balance, demands, fitting, held_out, prices, simulation, system_file
 from sojourn.applications.changes import Starting, changes
 from sojourn.applications.climb import idle_use
 from sojourn.applications.contention import Load, stretches
@@ -264,6 +264,48 @@ def test_a_process_keeps_its_turn_longer_than_its_thread_a_core() -> None:
     assert route.count('"app-0",') == 4
     assert route.count('holds = "app-0"') == 4 * 3
     assert route.count('priority = true, holds = "app-0"') == 4
+
+
+def test_requests_wait_longer_where_one_of_two_processes_takes_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sojourn.applications.simulation.REPLICATIONS", 3)
+    even = network(waits={PAGE: 0.0, SEARCH: 0.0})
+    uneven = replace(even, busiest={"app": 0.9})
+    text = system_file.for_requests(uneven, dict(SHARES), {"e0": PAGE})
+    assert [line for line in text.splitlines() if line.startswith("probability")] == [
+        "probability = 0.900000000",
+        "probability = 0.100000000",
+    ]
+    arrivals = due({name: 0.5 * even.capacity(SHARES) * share for name, share in SHARES.items()}, 100.0, 1)
+    shared, kept = (simulation.simulated(each, arrivals, 100.0, 1) for each in (even, uneven))
+    assert shared is not None
+    assert kept is not None
+    assert kept[PAGE].means.mean() > 1.1 * shared[PAGE].means.mean()
+
+
+@pytest.mark.parametrize("share", [0.5, 0.6, 0.9])
+def test_the_busiest_process_s_share_is_told_from_chance(share: float) -> None:
+    even = replace(network(), variations={PAGE: 0.0, SEARCH: 0.0})
+    step = measured(even, 40.0, SHARES, "climb", 1)
+    seconds = np.array([even.demands[name, "app"] for name in (PAGE, SEARCH)])
+    random, sampled = np.random.default_rng(2), []
+    for _ in range(4_000):
+        counts = random.poisson(40.0 * np.outer([share, 1 - share], [SHARES[PAGE], SHARES[SEARCH]]))
+        used = counts @ seconds
+        sampled.append(used.max() / used.sum())
+    app = TierUse(cpu_cores=0.1, busiest_process_cores=0.1 * float(np.mean(sampled)))
+    found = balance.busiest(even, step.model_copy(update={"tiers": {**step.tiers, "app": app}}))
+    assert found == {"app": pytest.approx(share, abs=0.04)}
+
+
+@pytest.mark.parametrize(("slope", "wait"), [(1.0, 0.05), (4.0, 0.06), (30.0, 0.04)])
+def test_a_wait_is_found_where_it_makes_others_wait(slope: float, wait: float) -> None:
+    def response(seconds: float) -> float:
+        return seconds + slope * max(0.0, seconds - 0.02) ** 2 / 0.04
+
+    search, found = fitting.WaitSearch(), 0.0
+    for _ in range(fitting.WAIT_ROUNDS):
+        found = search.following(found, response(wait) - response(found))
+    assert found == pytest.approx(wait, rel=0.1)
 
 
 def test_an_event_loop_s_passes_are_half_of_what_is_switched_at_little_load() -> None:

@@ -194,10 +194,18 @@ def test_one_process_whose_threads_take_turns_is_a_processor_s_end() -> None:
 
 
 def test_a_process_that_never_sleeps_is_at_its_end_though_others_have_its_core() -> None:
-    web = TierUse(cpu_cores=0.3, busiest_process_cores=0.3, core_wait_threads=0.68)
+    web = TierUse(cpu_cores=0.3, busiest_process_cores=0.3, busiest_thread_cores=0.3, core_wait_threads=0.68)
     assert found(figures(100, 2.0, tiers=tiers_with(web=web), machine_busy_cores=2.0)) == [("web", "cpu")]
-    asleep = TierUse(cpu_cores=0.3, busiest_process_cores=0.3, core_wait_threads=0.2)
+    asleep = web.model_copy(update={"core_wait_threads": 0.2})
     assert ("web", "cpu") not in found(figures(100, 2.0, tiers=tiers_with(web=asleep), machine_busy_cores=2.0))
+
+
+def test_threads_that_wait_for_cores_are_not_one_that_never_sleeps() -> None:
+    # Two processes of the shop with 16 threads, most of which wait for a lock of the database.
+    app = TierUse(cpu_cores=0.7, busiest_process_cores=0.47, busiest_thread_cores=0.21, core_wait_threads=0.59)
+    waiting = database(active=14.3, waits={"Lock": 13.3})
+    top = figures(278, 265.0, database=waiting, tiers=tiers_with(app=app), machine_busy_cores=1.19)
+    assert found(top)[0] == ("db", "lock")
 
 
 def test_no_workers_are_blamed_where_others_have_the_cores() -> None:

@@ -12,6 +12,7 @@ from sojourn.applications.network import Network, Places, Serial
 from sojourn.applications.prices import Prices
 from sojourn.applications.summary import ERRORS_MAX, ApplicationSummary, Cause, Demand, Knee, Model, StepFigures
 from sojourn.text import format
+from sojourn.tiers import php_fpm
 
 CAPACITY_ERROR_MAX = 0.2
 """If the network's limit of the bottleneck deviates more from the measured knee, the network does not describe the
@@ -46,6 +47,7 @@ def conclude(
     found = _fitted(summary, measured, below, top, shares, causes, seed)
     starting = None
     if found is not None:
+        causes = _with_counted_workers(causes, found.network, top)
         summary.model = _model(summary, found, shares, seed)
         if causes and not knee.is_lower_bound:
             starting = Starting.of(found.network, causes[0], knee, shares, _uncertainty(found.network, summary, shares))
@@ -113,6 +115,21 @@ def _as_many(what: str, tier: str, held: float, top: StepFigures, network: Netwo
     is_shared = what == "workers" and left > ACCEPTED_LAST * (top.in_system - held)
     each = 1 if is_shared else network.processes.get(tier, 1)
     return Places(what, tier, max(1, round(held / each)) * each, is_shared)
+
+
+def _with_counted_workers(causes: Sequence[Cause], network: Network, top: StepFigures) -> list[Cause]:
+    """With as many workers as the network has: in steps with little load, too, some requests waited for one.
+
+    A server that counts them itself knows best.
+    """
+    is_known = php_fpm.TOTAL in top.levels
+    counted = {each.tier: each.count for each in network.places if each.what == "workers" and not is_known}
+    return [
+        diagnosis.used_up(each.tier, counted[each.tier], top)
+        if each.cause == "workers" and each.tier is not None and each.tier in counted
+        else each
+        for each in causes
+    ]
 
 
 def _admits(tier: str | None, top: StepFigures, network: Network) -> Places | None:

@@ -29,6 +29,10 @@ PROCESS_MAX = 0.88
 """The CPU limit of a process whose threads take turns on one core."""
 ALONE = 1.5
 """A tier that uses less than this multiple of its busiest process has a single active process."""
+THREAD_MIN = 0.7
+"""The share of a tier's CPU time that its busiest thread has, if it does one thing at a time: beside it, a runtime
+collects its garbage. Of several threads, some wait for cores while others sleep.
+"""
 WAITING_MIN = 1.0
 """The limit of backends waiting for the same kind of event, on average: at least one at all times."""
 WAITING_SHARE = 0.4
@@ -160,10 +164,11 @@ def _processes(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[C
         # Among several busy processes, a single one is not a limit of its own.
         is_alone = total <= ALONE * busiest
         waiting = figures.core_wait_threads or 0.0
+        is_one_thread = (figures.busiest_thread_cores or 0.0) >= THREAD_MIN * total
         if busiest >= PROCESS_MAX and is_alone:
             because = f"one process of {tier.name} uses {busiest:.2f} cores, and more is not for it if its threads "
             yield Cause(tier=tier.name, cause="cpu", because=because + "take turns; further processes would")
-        elif is_alone and PROCESS_MAX <= total + waiting <= ALONE:
+        elif is_alone and is_one_thread and PROCESS_MAX <= total + waiting <= ALONE:
             because = (
                 f"one process of {tier.name} runs for {total:.0%} of the time and waits for a core for {waiting:.0%}"
             )
@@ -247,12 +252,16 @@ def _workers(
             because=f"{outside.count:.1f}{known} of the about {held:.0f} requests that {owner} works on wait for "
             f"{outside.where}, which is no tier; the others wait for a worker",
         )
-    yield Cause(
-        tier=owner,
-        cause="workers",
-        because=f"{owner} works on about {held:.0f} requests at a time while {top.in_system:.0f} are in the system: "
-        "its workers are used up, and no processor is",
+    yield used_up(owner, held, top)
+
+
+def used_up(owner: str, held: float, top: StepFigures) -> Cause:
+    """The workers of a tier, of which so many are at work, as the cause."""
+    because = (
+        f"{owner} works on about {held:.0f} requests at a time while {top.in_system:.0f} are in the system: "
+        "its workers are used up, and no processor is"
     )
+    return Cause(tier=owner, cause="workers", because=because)
 
 
 def _waits_outside(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sojourn.applications import stalls
+from sojourn.applications import balance, stalls
 from sojourn.applications.contention import Load, stretches
 from sojourn.applications.demands import Measured, calls, idle
 from sojourn.applications.diagnosis import PROCESS_MAX, CoreGroup, core_groups, unhindered_seconds
@@ -42,7 +42,7 @@ ALONE_MIN = 0.9
 """The share of a tier's CPU time that its busiest thread has if it is the only one that works."""
 BUSY_MIN = 0.02
 """A tier that uses fewer cores reveals nothing about its processes."""
-WAIT_ROUNDS, FIT_REPLICATIONS = 3, 8
+WAIT_ROUNDS, WAITS_WIDTH, FIT_REPLICATIONS = 6, 0.01, 8
 VARIATION_ROUNDS = 2
 REQUESTS_MAX = 100
 """Where a step has more of an endpoint's requests, it is not chance that makes their mean uncertain."""
@@ -133,10 +133,47 @@ def with_waits(
         admits: how many are worked on at a time, where that is no limit.
     """
     network = replace(found.network, places=places, serial=serial, admits=admits)
+    searches = {name: WaitSearch() for name in network.endpoints}
     for _ in range(WAIT_ROUNDS):
         # Waits for a place depend on how long places are held, which depends on other waits.
-        network = _with_lock(replace(network, waits=_waits(network, found.fitted, found.tiers, seed)), top)
+        left = _left(network, found.fitted, found.tiers, seed)
+        waits = {name: searches[name].following(wait, left[name]) for name, wait in network.waits.items()}
+        moved = sum(abs(waits[name] - wait) for name, wait in network.waits.items())
+        network = _with_lock(replace(network, waits=waits), top)
+        if moved <= WAITS_WIDTH * sum(waits.values()):
+            break
     return replace(found, network=network)
+
+
+class WaitSearch:
+    """The search for an endpoint's wait by what is left of the response times: the longer the wait, the less.
+
+    What is left is what to add to the wait, where requests do not wait for each other. Near the limit of places they
+    do so the more, the longer they wait: it would be added and taken away in turn. So the search is that of Dowell and
+    Jarratt (1971) once it has a wait that is too short and one that is too long.
+    """
+
+    def __init__(self) -> None:
+        self._short: tuple[float, float] | None = None
+        self._long: tuple[float, float] | None = None
+
+    def following(self, wait: float, left: float) -> float:
+        """The next wait to try, after one with so much left."""
+        if left >= 0:
+            self._long = self._halved(self._long, self._short)
+            self._short = (wait, left)
+        else:
+            self._short = self._halved(self._short, self._long)
+            self._long = (wait, left)
+        if self._short is None or self._long is None or self._short[0] >= self._long[0]:
+            return max(0.0, wait + left)
+        (short, more), (long, less) = self._short, self._long
+        return short + (long - short) * more / (more - less)
+
+    @staticmethod
+    def _halved(stays: tuple[float, float] | None, before: tuple[float, float] | None) -> tuple[float, float] | None:
+        """The end that stays, where the other one moves for the second time."""
+        return stays if stays is None or before is None else (stays[0], stays[1] / 2)
 
 
 def _with_lock(network: Network, top: StepFigures) -> Network:
@@ -156,8 +193,9 @@ def scaled(found: Fitted, factor: float) -> Fitted:
 
 
 def beside(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) -> Network:
-    """The network with the cores that others used in a step."""
+    """The network with what differs from step to step: the cores that others used, and the busiest processes."""
     taken, own = others(step, tiers), idle(tiers)
+    network = replace(network, busiest=balance.busiest(network, step))
     if taken is None:
         return network
     # Near the knee a limited number of threads waits for cores, as the other requests wait for a thread: what the
@@ -283,10 +321,10 @@ def _is_unseen(step: StepFigures, knee: float) -> bool:
     return step.kind == CLIMB and FITTED_LOAD_MAX * knee < step.offered_requests_per_second <= TRIED_LOAD_MAX * knee
 
 
-def _waits(
+def _left(
     network: Network, steps: Sequence[StepFigures], tiers: Sequence[TierDescription], seed: int
 ) -> dict[str, float]:
-    """The remaining response time: the median over steps, weighted by requests, at least 0.
+    """What is measured of each endpoint's response time beyond the network's: the median over steps, by requests.
 
     Each step's very requests are simulated: what comes of their arrivals, or of the machine, is no wait of theirs.
     """
@@ -315,7 +353,7 @@ def _waits(
             # The more contention there is, the less certain is the remainder, however many requests tell it.
             weight = min(REQUESTS_MAX, count) * min(1.0, quickest.get(each.name, mean) / mean) ** 2
             left[each.name].append((mean - float(told[each.name].means.mean()), weight))
-    return {name: max(0.0, wait + _median(left[name])) for name, wait in network.waits.items()}
+    return {name: _median(left[name]) for name in network.waits}
 
 
 def due_in(step: StepFigures, seed: int) -> dict[str, FloatArray]:

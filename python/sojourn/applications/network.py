@@ -93,6 +93,8 @@ class Network:
     """Other time of an endpoint's request in an idle system, in seconds."""
     processes: Mapping[str, int] = field(default_factory=dict)
     """Tiers whose processes take turns, one core each; other tiers have a process or thread per request."""
+    busiest: Mapping[str, float] = field(default_factory=dict)
+    """The share of a tier's requests that one of its processes takes, where it is not an equal one."""
     calls: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """How often the tier in front asks a tier for an endpoint's request, where it is more than once."""
     passes: Mapping[str, int] = field(default_factory=dict)
@@ -292,6 +294,12 @@ class Network:
         At little load a response is the longer for all that happens on the machine meanwhile, of which most is no work.
         """
         return self.variations.get(name, math.inf) < float(np.var(self.shapes.get(name) or (1.0,)))
+
+    def share(self, tier: str, process: int) -> float:
+        """The share of a tier's requests that a process takes; the first is the busiest."""
+        count = self.processes[tier]
+        most = self.busiest.get(tier, 1 / count)
+        return most if process == 0 else (1 - most) / (count - 1)
 
     def split(self) -> dict[str, int]:
         """Tiers with a station per process."""

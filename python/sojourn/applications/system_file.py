@@ -113,7 +113,8 @@ def for_requests(network: Network, rates: Mapping[str, float], classes: Mapping[
                 lines.append(f"route = [{visits}]")
             else:
                 lines += [f"[[classes.{class_name}.routes]]", f'name = "way{place}"']
-                lines += [f"probability = {1 / len(ways):.9f}", f"visits = [{visits}]"]
+                probability = math.prod(network.share(tier, process) for tier, process in way.items())
+                lines += [f"probability = {probability:.9f}", f"visits = [{visits}]"]
         lines.append("")
     return "\n".join(lines)
 

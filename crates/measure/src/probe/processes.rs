@@ -34,6 +34,9 @@ const PROPORTIONAL_EVERY: Nanos = Nanos(1_000_000_000);
 /// How often single threads are read if there are more than [`THREADS_MANY`].
 const THREADS_EVERY: Nanos = Nanos(1_000_000_000);
 
+/// How long the busiest process is looked for: in less time, chance makes one the busiest of several.
+const BUSIEST_OVER: Nanos = Nanos(1_000_000_000);
+
 pub struct Processes {
     tree: ProcessTree,
     by_thread: Option<ByThread>,
@@ -43,8 +46,10 @@ pub struct Processes {
     seen: BTreeSet<u32>,
     /// The last reading of single threads.
     threads: Option<Look>,
-    /// The last reading of whole processes.
+    /// The reading of whole processes at the begin of this time.
     processes: Option<Look>,
+    /// The busiest process's share in the last whole time.
+    busiest_process: Option<Reading<f64>>,
     /// The sum of all waits for a core, including those of ended threads.
     core_wait: Nanos,
 }
@@ -86,6 +91,7 @@ impl Processes {
             seen: BTreeSet::new(),
             threads: None,
             processes: None,
+            busiest_process: None,
             core_wait: Nanos::ZERO,
         }
     }
@@ -110,11 +116,17 @@ impl Processes {
         (now.busiest(before.as_ref()), Reading::Value(self.core_wait.seconds()))
     }
 
-    /// The share of a core that the busiest process used, over all its threads.
+    /// The share of a core that the busiest process used, over all its threads, in about a second.
     fn busiest_process(&mut self, sample: &TreeSample) -> Reading<f64> {
         let used = sample.each_cpu().map(|(pid, cpu)| (pid, Run { cpu, ..Run::default() })).collect();
-        let before = self.processes.replace(Look { time: sample.time, used });
-        self.processes.as_ref().expect("just put there").busiest(before.as_ref())
+        let now = Look { time: sample.time, used };
+        let is_whole = self.processes.as_ref().is_none_or(|begin| now.time - begin.time >= BUSIEST_OVER);
+        let found = now.busiest(self.processes.as_ref());
+        if !is_whole {
+            return self.busiest_process.clone().unwrap_or(found);
+        }
+        self.busiest_process = self.processes.replace(now).map(|_| found.clone());
+        found
     }
 
     fn proportional_bytes(&mut self, pids: &[u32]) -> Reading<f64> {
@@ -312,6 +324,20 @@ mod tests {
         assert!(value(&source.read(), "voluntary_switches") > seen.voluntary_switches as f64);
         drop(end);
         assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
+    }
+
+    #[test]
+    fn between_whole_seconds_the_busiest_process_is_that_of_the_last() {
+        let mut source = Processes::new(&[std::process::id()]);
+        source.read();
+        let begin = &mut source.processes.as_mut().unwrap().time;
+        *begin = Nanos(begin.0.saturating_sub(2 * BUSIEST_OVER.0));
+        let whole = value(&source.read(), "busiest_process_fraction");
+        let until = clock::now() + Nanos(20_000_000);
+        while clock::now() < until {
+            std::hint::black_box(0);
+        }
+        assert_eq!(value(&source.read(), "busiest_process_fraction"), whole);
     }
 
     #[test]
