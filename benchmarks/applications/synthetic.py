@@ -65,7 +65,7 @@ class MadeUp:
             for tier in self.tiers
         ]
         steps = [each for each in self.steps(effort, seed) if each.failed_because is None]
-        return demands.measure(steps, list(self.shares), described, seed)
+        return demands.measure(steps, list(self.shares), described, seed, {})
 
     def steps(self, effort: EffortName, seed: int) -> list[StepFigures]:
         """The steps of a rise, of climbs around the knee, and of each endpoint alone."""

@@ -112,7 +112,7 @@ def test_demands_are_found_from_other_mixes_though_a_request_takes_less_on_busy_
                 },
             )
         )
-    found = demands.measure(steps, [PAGE, SEARCH], TIERS, 1)
+    found = demands.measure(steps, [PAGE, SEARCH], TIERS, 1, {})
     for demand in found.demands:
         expected = true[demand.tier][(PAGE, SEARCH).index(demand.endpoint)]
         if expected >= 0.001:
@@ -122,7 +122,7 @@ def test_demands_are_found_from_other_mixes_though_a_request_takes_less_on_busy_
     assert all(error < 0.05 for error in found.errors.values())
     for step in steps:
         step.endpoints[1].requests_per_second = 2 * step.endpoints[0].requests_per_second
-    together = demands.measure(steps, [PAGE, SEARCH], TIERS, 1)
+    together = demands.measure(steps, [PAGE, SEARCH], TIERS, 1, {})
     assert not any(each.identifiable for each in together.demands)
 
 
@@ -138,7 +138,7 @@ def test_what_a_tier_uses_without_a_load_is_not_a_request_s(seed: int) -> None:
     ]
     parts = [float(each) for each in random.normal(idle, 0.004, 6)]
     tiers = [TIERS[1].model_copy(update={"idle": idle_use(parts, 3.0)})]
-    found = demands.measure(steps, [PAGE, SEARCH], tiers, 1)
+    found = demands.measure(steps, [PAGE, SEARCH], tiers, 1, {})
     # All cores were idle: how much less a request takes on busy ones was not seen, and is not made up.
     assert found.falls == {"app": 0.0}
     pages, static = found.demands
@@ -155,10 +155,10 @@ def test_cpu_time_within_what_an_idle_tier_s_use_varies_by_is_no_number() -> Non
     mixes = [(rate, 10.0 - rate) for rate in range(1, 10)] + [(2 * rate, rate) for rate in range(1, 5)]
     steps = [low_step(rates, 0.05 + 0.004 * rates[0] + 0.0005 * rates[1]) for rates in mixes]
     noisy = [TIERS[1].model_copy(update={"idle": idle_use([0.0, 0.1, 0.01, 0.09, 0.02, 0.08], 3.0)})]
-    pages, static = demands.measure(steps, [PAGE, SEARCH], noisy, 1).demands
+    pages, static = demands.measure(steps, [PAGE, SEARCH], noisy, 1, {}).demands
     assert not static.identifiable
     quiet = [TIERS[1].model_copy(update={"idle": idle_use([0.05] * 6, 3.0)})]
-    pages, static = demands.measure(steps, [PAGE, SEARCH], quiet, 1).demands
+    pages, static = demands.measure(steps, [PAGE, SEARCH], quiet, 1, {}).demands
     assert pages.identifiable
     assert static.identifiable
     assert static.seconds.estimate == pytest.approx(0.0005, rel=0.05)

@@ -121,12 +121,12 @@ def test_requests_in_a_stall_are_no_measure_of_their_waits() -> None:
     assert np.concatenate(times).mean() > 1.15 * DEMAND
     spared = np.concatenate([each[mask] for each, mask in zip(times, kept, strict=True)])
     assert spared.mean() == pytest.approx(DEMAND, rel=0.05)
-    assert fitting._waits(NETWORK, steps, TIERS, 1)[PAGE] < 0.0005
+    assert fitting._left(NETWORK, steps, TIERS, 1)[PAGE] < 0.0005
 
 
 def test_a_stall_holds_all_cores_up_and_whoever_comes_then() -> None:
     alike = replace(NETWORK, shapes={PAGE: (1.0,)})
-    still = stalls.Stalls(WINDOW, np.array([1.0]), np.array([CORES * WINDOW]), 1.0)
+    still = stalls.Stalls(WINDOW, np.array([1.0]), np.array([CORES * WINDOW]), np.array([WINDOW]), 1.0)
     due = {PAGE: [0.5, 1.0, 2.0]}
     quiet, stalled = (simulation.simulated(alike, due, SECONDS, 1, each) for each in (None, still))
     assert quiet is not None

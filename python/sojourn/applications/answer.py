@@ -39,12 +39,13 @@ def conclude(
     assert summary.knee is not None
     knee, names = summary.knee, list(shares)
     below = [figures for figures in summary.steps if figures.failed_because is None]
-    measured = demands.measure(below, names, summary.tiers, seed)
+    processes = fitting.turns(_saturated(summary) or [top], summary.tiers)
+    measured = demands.measure(below, names, summary.tiers, seed, processes)
     summary.demands, summary.demand_errors = measured.demands, measured.errors
     summary.demand_falls = measured.falls
     summary.warnings += measured.warnings
     causes = _causes(summary, below, top)
-    found = _fitted(summary, measured, below, top, shares, causes, seed)
+    found = _fitted(summary, measured, processes, below, top, shares, causes, seed)
     starting = None
     if found is not None:
         causes = _with_counted_workers(causes, found.network, top)
@@ -70,6 +71,7 @@ def _saturated(summary: ApplicationSummary) -> list[StepFigures]:
 def _fitted(
     summary: ApplicationSummary,
     measured: Measured,
+    processes: Mapping[str, int],
     below: Sequence[StepFigures],
     top: StepFigures,
     shares: Mapping[str, float],
@@ -78,7 +80,7 @@ def _fitted(
 ) -> Fitted | None:
     assert summary.knee is not None
     knee, names = summary.knee.requests_per_second.estimate, list(shares)
-    free = fitting.fit(below, top, _saturated(summary), names, measured, summary.tiers, knee)
+    free = fitting.fit(below, names, measured, processes, summary.tiers, knee)
     if free is None:
         return None
     if not causes or summary.knee.is_lower_bound:
@@ -88,7 +90,7 @@ def _fitted(
         return fitting.with_waits(free, top, seed, serial=Serial(first.cause, first.tier or "", 1 / knee))
     if first.cause == "cpu":
         calibrated = _calibrated(free, first, shares, knee)
-        return fitting.with_waits(calibrated, top, seed, admits=_admits(first.tier, top, free.network))
+        return fitting.with_waits(calibrated, top, seed, admits=_admits(first.tier, top))
     if first.cause not in HELD or first.tier is None:
         return fitting.with_waits(free, top, seed)
     places = _places(HELD[first.cause], first.tier, below, top, free.network)
@@ -132,10 +134,10 @@ def _with_counted_workers(causes: Sequence[Cause], network: Network, top: StepFi
     ]
 
 
-def _admits(tier: str | None, top: StepFigures, network: Network) -> Places | None:
+def _admits(tier: str | None, top: StepFigures) -> Places | None:
     """As many requests as a tier works on while others wait to be accepted, if its processes do one at a time."""
     use = top.tiers.get(tier or "")
-    if tier is None or use is None or use.cpu_cores is None or tier in network.processes:
+    if tier is None or use is None or use.cpu_cores is None:
         return None
     working = use.cpu_cores + (use.core_wait_threads or 0.0) + (use.blocked_threads or 0.0)
     left = use.accept_queue or 0.0

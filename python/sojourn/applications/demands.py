@@ -1,6 +1,7 @@
 """Fits CPU time of each tier per request of each endpoint, by the utilisation law over steps with varied mixes.
 
-A request takes less CPU time where cores are busy: fewer wake-ups, warmer caches. By how much less is fitted, too.
+A request takes less CPU time where cores are busy, or the process that it queues for: fewer wake-ups, warmer caches. By
+how much less is fitted, too.
 What a tier uses without any request (heartbeats, background processes) is no request's: it was measured before the
 load, and stands in the fit as steps without requests. The law, its intervals and what it says of throughputs that
 cannot be told apart are `calibration.utilisation_law`'s.
@@ -8,7 +9,7 @@ cannot be told apart are `calibration.utilisation_law`'s.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,7 +55,11 @@ class Measured:
 
 
 def measure(
-    steps: Sequence[StepFigures], endpoints: Sequence[str], tiers: Sequence[TierDescription], seed: int
+    steps: Sequence[StepFigures],
+    endpoints: Sequence[str],
+    tiers: Sequence[TierDescription],
+    seed: int,
+    processes: Mapping[str, int],
 ) -> Measured:
     """Fits the demands on fully busy cores, and the additional demand on idle ones.
 
@@ -63,6 +68,7 @@ def measure(
         endpoints: names, in the order of the results.
         tiers: as they were declared.
         seed: of the bootstrap.
+        processes: of the tiers whose processes take turns.
     """
     demands, errors, falls, warnings = list[Demand](), dict[str, float](), dict[str, float](), list[str]()
     for description in tiers:
@@ -75,7 +81,9 @@ def measure(
         nothing = [[0.0] * len(endpoints)] * len(unloaded)
         throughputs = np.array([*([_throughput(step, name) for name in endpoints] for step in known), *nothing])
         busy = np.array([*(step.tiers[tier].cpu_cores for step in known), *unloaded], dtype=float)
-        unused = np.array([*(_unused(step, description) for step in known), *(1.0 for _ in unloaded)])
+        unused = np.array(
+            [*(_unused(step, description, processes.get(tier)) for step in known), *(1.0 for _ in unloaded)]
+        )
         seconds = np.array([*(step.measured_seconds or 1.0 for step in known), *(1.0 for _ in unloaded)])
         weights = 1 / _deviations(throughputs, busy, seconds)
         falls[tier] = _fall(throughputs, busy, unused, weights)
@@ -163,11 +171,12 @@ def _fall(throughputs: FloatArray, busy: FloatArray, unused: FloatArray, weights
     return best if is_shown else 0.0
 
 
-def _unused(step: StepFigures, tier: TierDescription) -> float:
-    """The unused share of a tier's cores; 0 where unknown."""
+def _unused(step: StepFigures, tier: TierDescription, processes: int | None) -> float:
+    """The unused share of a tier's cores, or of its processes that take turns: the smaller; 0 where unknown."""
     if step.machine_busy_cores is None or not tier.cores:
         return 0.0
-    return max(0.0, 1 - step.machine_busy_cores / len(tier.cores))
+    own = (step.tiers[tier.name].cpu_cores or 0.0) / processes if processes else 0.0
+    return max(0.0, 1 - max(own, step.machine_busy_cores / len(tier.cores)))
 
 
 def _throughput(step: StepFigures, endpoint: str) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -66,10 +66,9 @@ class Fitted:
 
 def fit(
     steps: Sequence[StepFigures],
-    top: StepFigures,
-    beyond: Sequence[StepFigures],
     endpoints: Sequence[str],
     measured: Measured,
+    processes: Mapping[str, int],
     tiers: Sequence[TierDescription],
     knee: float,
 ) -> Fitted | None:
@@ -77,10 +76,9 @@ def fit(
 
     Args:
         steps: those that were not beyond the knee.
-        top: the step that was, and that the answer is read from.
-        beyond: all steps of the log's mix that were.
         endpoints: names.
         measured: CPU time by endpoint and tier.
+        processes: how many share the work of the tiers whose processes take turns.
         tiers: as they were declared.
         knee: in requests/s of the log's mix.
     """
@@ -100,7 +98,7 @@ def fit(
         groups=tuple(groups),
         demands=by_tier,
         waits=dict.fromkeys(endpoints, 0.0),
-        processes=turns(beyond or [top], [tier for tier in tiers if tier.name in known]),
+        processes={tier: count for tier, count in processes.items() if tier in known},
         calls=calls(steps, endpoints, [tier for tier in tiers if tier.name in known]),
         passes=passes(steps, [tier for tier in tiers if tier.name in known]),
         background=background(fitted, tiers),

@@ -107,7 +107,7 @@ class Network:
     """Upper limits on the cores that a tier may use."""
     background: Background = Background()
     falls: Mapping[str, float] = field(default_factory=dict)
-    """Additional CPU time per request on idle cores, relative, by tier."""
+    """Additional CPU time per request where cores and processes are idle, relative, by tier."""
     shapes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """By endpoint, equally likely relative sizes of a request; exponential if empty."""
     variations: Mapping[str, float] = field(default_factory=dict)
@@ -197,13 +197,16 @@ class Network:
         return cores / self.cpu(shares, tier)
 
     def larger(self, rates: Mapping[str, float]) -> dict[str, float]:
-        """The factor on CPU time by tier, because cores are not fully busy."""
+        """The factor on CPU time by tier, because neither the cores nor its processes are fully busy."""
         found = dict[str, float]()
         for group in self.groups:
             loads = [Load(self.cpu(rates, tier), None) for tier in group.tiers]
             falls = [self.falls.get(tier, 0.0) for tier in group.tiers]
-            busy = utilisation(loads, falls, group.cores, self.background.at(sum(rates.values())))
-            found |= {tier: 1 + fall * (1 - min(1.0, busy)) for tier, fall in zip(group.tiers, falls, strict=True)}
+            shared = utilisation(loads, falls, group.cores, self.background.at(sum(rates.values())))
+            for tier, load, fall in zip(group.tiers, loads, falls, strict=True):
+                # A process that does not sleep needs no more on cores that are idle.
+                own = utilisation([load], [fall], self.processes[tier], 0.0) if tier in self.processes else 0.0
+                found[tier] = 1 + fall * (1 - min(1.0, max(shared, own)))
         return found
 
     def _alone(self) -> dict[str, Stretch]:

@@ -99,15 +99,15 @@ def _of_others(
     network: Network, taken: float, ends: tuple[float, float], stalled: Stalls | None, random: np.random.Generator
 ) -> dict[str, tuple[FloatArray, FloatArray]]:
     """When other programs, or the hypervisor, want a core of each group, and for how long, as sizes."""
-    found, begins, lost = {}, np.empty(0), np.empty(0)
+    found, begins, stopped = {}, np.empty(0), np.empty(0)
     if stalled is not None and stalled.begins.size:
         # All cores at once: they are often those of one core of the machine below.
-        lost = stalled.lost_seconds / sum(group.cores for group in network.groups)
-        begins = stalled.begins + random.uniform(0, np.maximum(0.0, stalled.window_seconds - lost))
+        stopped = stalled.stopped_seconds
+        begins = stalled.begins + random.uniform(0, np.maximum(0.0, stalled.window_seconds - stopped))
     for place, group in enumerate(network.groups):
         count = int(random.poisson(taken / OTHERS_SECONDS * (ends[1] - ends[0])))
         times = np.concatenate([random.uniform(*ends, count), *[begins] * math.ceil(group.cores)])
-        seconds = np.concatenate([random.exponential(OTHERS_SECONDS, count), *[lost] * math.ceil(group.cores)])
+        seconds = np.concatenate([random.exponential(OTHERS_SECONDS, count), *[stopped] * math.ceil(group.cores)])
         if times.size:
             order = np.argsort(times)
             found[f"{OTHERS}{place}"] = (times[order], seconds[order] * (UNIT_BYTES / OTHERS_SECONDS))

@@ -47,6 +47,8 @@ class Stalls:
     """From the begin of the measured time; shape (stalls,)."""
     lost_seconds: FloatArray
     """CPU time of all tiers together; shape (stalls,)."""
+    stopped_seconds: FloatArray
+    """How long the cores stood still: who was on one of them was charged; shape (stalls,)."""
     slower: float
     """The CPU time that answers took otherwise, of what they take on average."""
     squared_variation: float | None = None
@@ -83,7 +85,7 @@ def find(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) 
         cores = [step.tiers[tier].cpu_cores for tier in network.tiers]
         used = None if None in cores else sum(each or 0.0 for each in cores) - idle(tiers)
         work = sum(each.requests_per_second * usual[each.name] for each in step.endpoints)
-        return Stalls(0.0, np.empty(0), np.empty(0), _slower(used, work))
+        return Stalls(0.0, np.empty(0), np.empty(0), np.empty(0), _slower(used, work))
     length = windows.seconds
     # The probes' last samples differ.
     known = min(len(part) for part in parts)
@@ -108,7 +110,10 @@ def find(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) 
         lost = used_seconds - slower * explained
         quiet = lost <= np.maximum(LOST_SECONDS_MIN, DEVIATIONS * slower * np.sqrt(chance))
     over = used_seconds - slower * usual_seconds
-    return Stalls(length, edges[:-1][~quiet], lost[~quiet], slower, _variation(over, slower**2 * varying, quiet))
+    running = np.clip(used_seconds / length, 1.0, max(1.0, sum(group.cores for group in network.groups)))
+    stopped = (lost / running)[~quiet]
+    variation = _variation(over, slower**2 * varying, quiet)
+    return Stalls(length, edges[:-1][~quiet], lost[~quiet], stopped, slower, variation)
 
 
 def _slower(used: float | None, work: float) -> float:
