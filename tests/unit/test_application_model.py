@@ -282,6 +282,17 @@ def test_requests_wait_longer_where_one_of_two_processes_takes_most(monkeypatch:
     assert kept[PAGE].means.mean() > 1.1 * shared[PAGE].means.mean()
 
 
+def test_a_process_that_never_sleeps_needs_no_more_on_a_core_of_two() -> None:
+    demands = {(PAGE, "app"): 0.003, (SEARCH, "app"): 0.003}
+    many = network(demands=demands, processes={}, falls={"app": 1.0})
+    one = replace(many, processes={"app": 1})
+    nearly_full = {PAGE: 150.0, SEARCH: 150.0}
+    # It uses 0.9 cores, and 0.9 (1 + 1 - u) = u of its process, or 2 u of the cores.
+    assert many.larger(nearly_full)["app"] == pytest.approx(2 - 1.8 / 2.9)
+    assert one.larger(nearly_full)["app"] == pytest.approx(2 - 1.8 / 1.9)
+    assert one.limits({PAGE: 0.5, SEARCH: 0.5})["processes of app"] == pytest.approx(1 / 0.003)
+
+
 @pytest.mark.parametrize("share", [0.5, 0.6, 0.9])
 def test_the_busiest_process_s_share_is_told_from_chance(share: float) -> None:
     even = replace(network(), variations={PAGE: 0.0, SEARCH: 0.0})

@@ -64,6 +64,14 @@ def test_what_a_window_used_beyond_its_answers_is_found_where_it_was_lost(rate: 
         assert lost[30] == pytest.approx(0.12, abs=0.03)
 
 
+def test_a_stall_is_as_long_as_each_that_ran_was_charged() -> None:
+    # One core of two was in use in the first, both in the second.
+    found = stalls.find(replace(NETWORK, variations={PAGE: 0.25}), step(20.0, 1, {11: 0.09, 30: 0.18}), TIERS)
+    assert list(found.begins / WINDOW) == pytest.approx([11, 30])
+    assert found.lost_seconds == pytest.approx([0.09, 0.18], abs=0.02)
+    assert found.stopped_seconds == pytest.approx([0.09, 0.09], abs=0.02)
+
+
 def test_chance_is_no_stall_and_shows_how_much_cpu_times_vary() -> None:
     network, windows, told = replace(NETWORK, variations={PAGE: 0.25}), 0, []
     for seed in range(40):

@@ -22,6 +22,7 @@ ACCEPTED_LAST = 0.5
 """If more than this share of the waiting requests is not accepted, they wait for any process."""
 HELD = {"workers": "workers", "outside": "workers", "connections": "connections"}
 """By cause, the kind of places whose number is the limit."""
+COUNT_ROUNDS = 3
 
 
 def conclude(
@@ -93,22 +94,27 @@ def _fitted(
         return fitting.with_waits(calibrated, top, seed, admits=_admits(first.tier, top))
     if first.cause not in HELD or first.tier is None:
         return fitting.with_waits(free, top, seed)
-    places = _places(HELD[first.cause], first.tier, below, top, free.network)
-    found = fitting.with_waits(free, top, seed, places=(places,))
-    if places.what != "workers":
-        return found
-    # By the model, requests do not wait for each other even in the quickest steps.
-    held = found.network.held({each.name: each.requests_per_second for each in top.endpoints}, places)
-    counted = _as_many(places.what, places.tier, held, top, free.network)
-    return found if counted.count == places.count else fitting.with_waits(free, top, seed, places=(counted,))
-
-
-def _places(what: str, tier: str, below: Sequence[StepFigures], top: StepFigures, network: Network) -> Places:
-    """As many as were held beyond the knee, where all of them are."""
-    held = diagnosis.held_workers(diagnosis.unhindered_seconds(below), top) or 1.0
+    what = HELD[first.cause]
     if what == "connections" and top.database is not None:
-        held = top.database.active + top.database.in_transaction
-    return _as_many(what, tier, held, top, network)
+        used = top.database.active + top.database.in_transaction
+        return fitting.with_waits(free, top, seed, places=(_as_many(what, first.tier, used, top, free.network),))
+    return _with_counted(free, what, first.tier, top, seed)
+
+
+def _with_counted(free: Fitted, what: str, tier: str, top: StepFigures, seed: int) -> Fitted:
+    """With as many places as are held beyond the knee, by Little's law.
+
+    That depends on how long requests wait for others than places, and this on how many places there are. Without any
+    limit, all that they wait is taken for such waits, which is too much: the search comes down from there.
+    """
+    rates = {each.name: each.requests_per_second for each in top.endpoints}
+    found = fitting.with_waits(free, top, seed, rounds=1)
+    for _ in range(COUNT_ROUNDS):
+        places = _as_many(what, tier, found.network.held(rates, Places(what, tier, 1)), top, free.network)
+        if places in found.network.places:
+            break
+        found = fitting.with_waits(free, top, seed, places=(places,))
+    return found
 
 
 def _as_many(what: str, tier: str, held: float, top: StepFigures, network: Network) -> Places:

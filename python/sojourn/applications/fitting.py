@@ -119,6 +119,7 @@ def with_waits(
     places: tuple[Places, ...] = (),
     serial: Serial | None = None,
     admits: Places | None = None,
+    rounds: int = WAIT_ROUNDS,
 ) -> Fitted:
     """With the waits that explain the rest of the response times.
 
@@ -129,10 +130,11 @@ def with_waits(
         places: what limits how many requests are worked on, if that was seen.
         serial: what one request has at a time, the same.
         admits: how many are worked on at a time, where that is no limit.
+        rounds: of the search.
     """
     network = replace(found.network, places=places, serial=serial, admits=admits)
     searches = {name: WaitSearch() for name in network.endpoints}
-    for _ in range(WAIT_ROUNDS):
+    for _ in range(rounds):
         # Waits for a place depend on how long places are held, which depends on other waits.
         left = _left(network, found.fitted, found.tiers, seed)
         waits = {name: searches[name].following(wait, left[name]) for name, wait in network.waits.items()}
