@@ -75,10 +75,12 @@ class MadeUp:
         climb.mixes(knee)
         return [figures for _, figures in climb.steps]
 
-    def climbed(self, fraction: float) -> list[StepFigures]:
-        """The steps around what is taken for the knee but is this fraction of it."""
+    def climbed(self, fraction: float, *, completed: bool = False) -> list[StepFigures]:
+        """The steps around what is taken for the knee but is this fraction of it, and those that complete them."""
         climb = self._climb(EffortName.quick, 1)
         climb.climb(fraction * self.knee)
+        if completed:
+            climb.complete(self.knee)
         return [figures for _, figures in climb.steps]
 
     def _climb(self, effort: EffortName, seed: int) -> Climb:

@@ -19,6 +19,7 @@ from sojourn.applications.requests import Asked
 from sojourn.applications.summary import EndpointFigures, Knee, StepFigures, TierDescription
 from sojourn.applications.target import require_permission
 from sojourn.applications.traffic import EndpointStep, Step
+from sojourn.calibration.utilisation_law import points_min
 from sojourn.failure import CouldNotRun
 from sojourn.results.records import Interval
 from sojourn.tiers.watch import DatabaseUse, TierUse
@@ -372,3 +373,12 @@ def test_the_knee_divides_the_steps_that_passed_from_those_that_failed() -> None
     assert untrusted_because.requests_per_second == Interval(estimate=27.5, low=10, high=30)
     never = locate(steps((10, True), (16, True), (16, False), (16, True)), 16, "--max-rate was reached")
     assert (never.is_lower_bound, never.requests_per_second.estimate) == (True, 16)
+
+
+def test_where_too_few_steps_tell_the_demands_there_are_more() -> None:
+    needed = points_min(len(synthetic.SHOP.shares))
+    few = synthetic.SHOP.climbed(1.0)
+    assert len(few) < needed
+    assert len(synthetic.SHOP.climbed(1.0, completed=True)) == min(needed, len(few) + len(climb.FURTHER_FRACTIONS))
+    enough = synthetic.SHOP.climbed(0.05)
+    assert len(synthetic.SHOP.climbed(0.05, completed=True)) == max(needed, len(enough))

@@ -21,6 +21,7 @@ from sojourn.applications.request import Effort
 from sojourn.applications.schedule import Schedule
 from sojourn.applications.summary import CLIMB, CpuWindows, EndpointFigures, IdleUse, StepFigures, TierDescription
 from sojourn.applications.traffic import EndpointStep, Step, Traffic
+from sojourn.calibration.utilisation_law import points_min
 from sojourn.engine.progress import ProgressLine
 from sojourn.failure import CouldNotRun
 from sojourn.loading.confidence import student_t
@@ -46,6 +47,8 @@ MIX_FRACTIONS = (0.55, 0.4, 0.25)
 """Loads of the steps with one endpoint alone, as fractions of the work at the knee, round after round. The highest is
 the first, because more requests tell more of the demand.
 """
+FURTHER_FRACTIONS = (0.8, 0.6, 0.7, 0.5, 0.75, 0.65)
+"""Loads of further steps, as fractions of the knee: a climb that begins too high has few below it."""
 STEP_RESPONSES, SETTLE_RESPONSES = 200, 60
 """The least length of a step and of its settle time, in multiples of the mean response time of the step before in the
 same climb, or of the fastest: the longer the queue, the longer it takes until it is another one.
@@ -179,6 +182,14 @@ class Climb:
                 _, figures = self._step("mix", {name: rate})
                 if figures.failed_because is not None:
                     self._require_recovery(knee)
+
+    def complete(self, knee: float) -> None:
+        """Further steps with the log's mix, if too few were below the knee to tell the endpoints' demands."""
+        needed = points_min(len(self.shares))
+        for fraction in FURTHER_FRACTIONS:
+            if sum(figures.failed_because is None for _, figures in self.steps) >= needed:
+                return
+            self._step(CLIMB, self._log_mix(self._allowed(fraction * knee)))
 
     def _work(self) -> dict[str, float]:
         """The approximate work of a request of each endpoint: its response time in an idle system."""

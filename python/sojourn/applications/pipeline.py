@@ -201,6 +201,7 @@ class _Assessment:
         self.stages.done(f"knee at {knee:,.0f} requests/s")
         self.stages.begin("each endpoint alone")
         climb.mixes(knee)
+        climb.complete(knee)
         self.stages.done(f"{sum(figures.kind == 'mix' for _, figures in self.steps)} steps")
 
     def _verify(self, climb: Climb) -> None:

@@ -69,6 +69,11 @@ class UtilisationLawFit:
     warnings: tuple[str, ...]
 
 
+def points_min(classes: int) -> int:
+    """How many points it takes at least to tell the demands of so many classes."""
+    return POINTS_PER_CLASS_MIN * (classes + 1)
+
+
 def fit(
     throughputs: FloatArray,
     utilisations: FloatArray,
@@ -93,7 +98,7 @@ def fit(
     is_loaded = np.any(throughputs > 0, axis=1)
     loaded, unloaded = np.flatnonzero(is_loaded), np.flatnonzero(~is_loaded)
     points = len(loaded)
-    needed = POINTS_PER_CLASS_MIN * (len(classes) + 1)
+    needed = points_min(len(classes))
     if points < needed:
         raise CouldNotRun(
             f"{points} points are too few for the demands of {len(classes)} classes: at least {needed} are needed",
