@@ -372,6 +372,20 @@ def test_a_tier_that_is_a_single_thread_which_never_sleeps_does_one_thing_at_a_t
     assert turns(None, 0.08) == {}
 
 
+def test_requests_are_let_in_in_turn_by_programs_that_do_one_at_a_time() -> None:
+    top = measured(network(), 100.0, SHARES, "overload", 1)
+    full = TierUse(cpu_cores=0.92, core_wait_threads=0.05, accept_queue=90.0, threads=2, processes=2)
+    top = top.model_copy(update={"tiers": {"app": full}, "in_system": 100.0})
+
+    def admitted(command: str, step: StepFigures = top) -> Places | None:
+        return answer._admits("app", step, [TierDescription(name="app", declared="", command=command)])
+
+    assert admitted("php-fpm8.2") == Places("workers", "app", 1, is_shared=True)
+    assert admitted("nginx") is None
+    accepted = top.model_copy(update={"tiers": {"app": full.model_copy(update={"accept_queue": 0.0})}})
+    assert admitted("php-fpm8.2", accepted) is None
+
+
 def test_who_has_slept_comes_before_those_that_had_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sojourn.applications.simulation.REPLICATIONS", 3)
     long = {**network().demands, (PAGE, "db"): 0.0001, (SEARCH, "db"): 0.2}

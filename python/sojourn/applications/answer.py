@@ -10,7 +10,16 @@ from sojourn.applications.demands import Measured
 from sojourn.applications.fitting import Fitted
 from sojourn.applications.network import Network, Places, Serial
 from sojourn.applications.prices import Prices
-from sojourn.applications.summary import ERRORS_MAX, ApplicationSummary, Cause, Demand, Knee, Model, StepFigures
+from sojourn.applications.summary import (
+    ERRORS_MAX,
+    ApplicationSummary,
+    Cause,
+    Demand,
+    Knee,
+    Model,
+    StepFigures,
+    TierDescription,
+)
 from sojourn.text import format
 from sojourn.tiers import php_fpm
 
@@ -91,7 +100,7 @@ def _fitted(
         return fitting.with_waits(free, top, seed, serial=Serial(first.cause, first.tier or "", 1 / knee))
     if first.cause == "cpu":
         calibrated = _calibrated(free, first, shares, knee)
-        return fitting.with_waits(calibrated, top, seed, admits=_admits(first.tier, top))
+        return fitting.with_waits(calibrated, top, seed, admits=_admits(first.tier, top, summary.tiers))
     if first.cause not in HELD or first.tier is None:
         return fitting.with_waits(free, top, seed)
     what = HELD[first.cause]
@@ -140,10 +149,12 @@ def _with_counted_workers(causes: Sequence[Cause], network: Network, top: StepFi
     ]
 
 
-def _admits(tier: str | None, top: StepFigures) -> Places | None:
+def _admits(tier: str | None, top: StepFigures, tiers: Sequence[TierDescription]) -> Places | None:
     """As many requests as a tier works on while others wait to be accepted, if its processes do one at a time."""
     use = top.tiers.get(tier or "")
     if tier is None or use is None or use.cpu_cores is None:
+        return None
+    if any(fitting.takes_many(each) for each in tiers if each.name == tier):
         return None
     working = use.cpu_cores + (use.core_wait_threads or 0.0) + (use.blocked_threads or 0.0)
     left = use.accept_queue or 0.0

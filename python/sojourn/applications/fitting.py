@@ -214,10 +214,14 @@ def turns(beyond: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> di
     for tier in tiers:
         uses = [step.tiers[tier.name] for step in beyond]
         busiest = sum(use.busiest_process_cores or 0.0 for use in uses)
-        takes_turns = any((tier.command or "").startswith(name) for name in TURNS)
-        if busiest >= BUSY_MIN * len(uses) and (takes_turns or _is_one_thread(uses[-1])):
+        if busiest >= BUSY_MIN * len(uses) and (takes_many(tier) or _is_one_thread(uses[-1])):
             found[tier.name] = max(1, round(sum(use.cpu_cores or 0.0 for use in uses) / busiest))
     return found
+
+
+def takes_many(tier: TierDescription) -> bool:
+    """Whether each process of a tier works on many requests at a time, on one core."""
+    return (tier.command or "").startswith(TURNS)
 
 
 def passes(steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> dict[str, int]:
