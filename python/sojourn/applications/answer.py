@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sojourn.applications import demands, diagnosis, fitting, held_out, stalls, system_file
 from sojourn.applications.changes import QUOTA, Starting, changes, limit_of
@@ -58,7 +59,7 @@ def conclude(
     found = _fitted(summary, measured, processes, below, top, shares, causes, seed)
     starting = None
     if found is not None:
-        causes = _with_counted_workers(causes, found.network, top)
+        causes = _with_counted_workers(causes, found.network, summary, below, top)
         summary.model = _model(summary, found, shares, seed)
         if causes and not knee.is_lower_bound:
             starting = Starting.of(found.network, causes[0], knee, shares, _uncertainty(found.network, summary, shares))
@@ -69,8 +70,12 @@ def conclude(
 
 
 def _causes(summary: ApplicationSummary, below: Sequence[StepFigures], top: StepFigures) -> list[Cause]:
-    low = min(below, key=lambda figures: figures.offered_requests_per_second)
-    return diagnosis.find(low, top, diagnosis.unhindered_seconds(below), summary.tiers, _saturated(summary))
+    unhindered = diagnosis.unhindered_seconds(below)
+    return diagnosis.find(_lowest(below), top, unhindered, summary.tiers, _saturated(summary))
+
+
+def _lowest(below: Sequence[StepFigures]) -> StepFigures:
+    return min(below, key=lambda figures: figures.offered_requests_per_second)
 
 
 def _saturated(summary: ApplicationSummary) -> list[StepFigures]:
@@ -134,19 +139,25 @@ def _as_many(what: str, tier: str, held: float, top: StepFigures, network: Netwo
     return Places(what, tier, max(1, round(held / each)) * each, is_shared)
 
 
-def _with_counted_workers(causes: Sequence[Cause], network: Network, top: StepFigures) -> list[Cause]:
+def _with_counted_workers(
+    causes: Sequence[Cause],
+    network: Network,
+    summary: ApplicationSummary,
+    below: Sequence[StepFigures],
+    top: StepFigures,
+) -> list[Cause]:
     """With as many workers as the network has: in steps with little load, too, some requests waited for one.
 
     A server that counts them itself knows best.
     """
-    is_known = php_fpm.TOTAL in top.levels
-    counted = {each.tier: each.count for each in network.places if each.what == "workers" and not is_known}
-    return [
-        diagnosis.used_up(each.tier, counted[each.tier], top)
-        if each.cause == "workers" and each.tier is not None and each.tier in counted
-        else each
-        for each in causes
-    ]
+    counted = [each.count for each in network.places if each.what == "workers"]
+    working = diagnosis.at_work(
+        _lowest(below), top, _saturated(summary) or [top], diagnosis.unhindered_seconds(below), summary.tiers
+    )
+    if not counted or working is None or php_fpm.TOTAL in top.levels:
+        return list(causes)
+    said = {(each.tier, each.cause): each for each in replace(working, held=counted[0]).causes()}
+    return [said.get((each.tier, each.cause), each) for each in causes]
 
 
 def _admits(tier: str | None, top: StepFigures, tiers: Sequence[TierDescription]) -> Places | None:

@@ -94,6 +94,40 @@ class Outside:
         return share, NORMAL * (share * (1 - share) / max(1.0, workers * self.samples)) ** 0.5
 
 
+@dataclass(frozen=True)
+class AtWork:
+    """What a tier works on while requests are in the system."""
+
+    owner: str
+    held: float
+    """Requests that are worked on."""
+    in_system: float
+    outside: Outside
+
+    def waits_outside(self) -> bool:
+        """Whether most of it waits for a service that is no tier, beyond what counting leaves to chance."""
+        share, error = self.outside.share(self.held)
+        return share - error >= OUTSIDE_SHARE
+
+    def causes(self) -> Iterable[Cause]:
+        """The workers, and what they wait for, if more requests wait than are worked on though no processor is busy."""
+        if self.in_system < 1.5 * self.held:
+            return
+        share, error = self.outside.share(self.held)
+        if share >= OUTSIDE_SHARE:
+            known = f" (give or take {error * self.held:.1f})" if share - error < OUTSIDE_SHARE else ""
+            because = (
+                f"{self.outside.count:.1f}{known} of the about {self.held:.0f} requests that {self.owner} works on "
+                f"wait for {self.outside.where}, which is no tier; the others wait for a worker"
+            )
+            yield Cause(tier=self.owner, cause="outside", because=because)
+        because = (
+            f"{self.owner} works on about {self.held:.0f} requests at a time while {self.in_system:.0f} are in the "
+            "system: its workers are used up, and no processor is"
+        )
+        yield Cause(tier=self.owner, cause="workers", because=because)
+
+
 def find(
     low: StepFigures,
     top: StepFigures,
@@ -115,10 +149,11 @@ def find(
     found = [*_processors(top, tiers, CPU_MAX), *_processes(top, tiers), *_waits(low, top, tiers)]
     # Starving threads show contention for cores, but a thread that waits for a lock does not wait for a core. Where
     # most workers wait for a service, threads come back from it in bursts, and starve beside cores that are often idle.
-    starving_tells = not _waits_outside(low, top, saturated, unhindered, tiers)
+    working = at_work(low, top, saturated, unhindered, tiers)
+    starving_tells = working is None or not working.waits_outside()
     found += [*_processors(top, tiers, 0.0, starving_tells=starving_tells), *_pool(top, saturated, tiers)]
     if not any(each.cause == "cpu" for each in found) and not _is_crowded(top, tiers):
-        found += [*_busy_workers(top, saturated, tiers), *_workers(low, top, saturated, unhindered, tiers)]
+        found += [*_busy_workers(top, saturated, tiers), *(working.causes() if working is not None else ())]
     return list(_first_of_each(found))
 
 
@@ -230,53 +265,19 @@ def _busy_workers(
         yield Cause(tier=owner, cause="workers", because=because)
 
 
-def _workers(
+def at_work(
     low: StepFigures,
     top: StepFigures,
     saturated: Sequence[StepFigures],
     unhindered: Mapping[str, float],
     tiers: Sequence[TierDescription],
-) -> Iterable[Cause]:
-    held = held_workers(unhindered, top)
-    # More requests wait than are processed although no processor is saturated, so they wait for places.
-    if held is None or top.in_system < 1.5 * held:
-        return
-    owner = _owner_of_workers(low, top, tiers)
-    outside = _outside(saturated, tiers, owner)
-    share, error = outside.share(held)
-    if share >= OUTSIDE_SHARE:
-        known = f" (give or take {error * held:.1f})" if share - error < OUTSIDE_SHARE else ""
-        yield Cause(
-            tier=owner,
-            cause="outside",
-            because=f"{outside.count:.1f}{known} of the about {held:.0f} requests that {owner} works on wait for "
-            f"{outside.where}, which is no tier; the others wait for a worker",
-        )
-    yield used_up(owner, held, top)
-
-
-def used_up(owner: str, held: float, top: StepFigures) -> Cause:
-    """The workers of a tier, of which so many are at work, as the cause."""
-    because = (
-        f"{owner} works on about {held:.0f} requests at a time while {top.in_system:.0f} are in the system: "
-        "its workers are used up, and no processor is"
-    )
-    return Cause(tier=owner, cause="workers", because=because)
-
-
-def _waits_outside(
-    low: StepFigures,
-    top: StepFigures,
-    saturated: Sequence[StepFigures],
-    unhindered: Mapping[str, float],
-    tiers: Sequence[TierDescription],
-) -> bool:
-    """Whether most of what is worked on waits for a service that is no tier, beyond what counting leaves to chance."""
+) -> AtWork | None:
+    """What is worked on beyond the knee; None where it is not known. The arguments are those of `find`."""
     held = held_workers(unhindered, top)
     if held is None or not tiers:
-        return False
-    share, error = _outside(saturated, tiers, _owner_of_workers(low, top, tiers)).share(held)
-    return share - error >= OUTSIDE_SHARE
+        return None
+    owner = _owner_of_workers(low, top, tiers)
+    return AtWork(owner, held, top.in_system, _outside(saturated, tiers, owner))
 
 
 def held_workers(unhindered: Mapping[str, float], top: StepFigures) -> float | None:
