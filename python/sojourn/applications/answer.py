@@ -181,7 +181,7 @@ def _calibrated(found: Fitted, cause: Cause, shares: Mapping[str, float], knee: 
     factor = found.network.limits(shares)[name] / knee
     if not 1 - CAPACITY_ERROR_MAX <= factor <= 1 + CAPACITY_ERROR_MAX:
         return found
-    return fitting.scaled(found, factor)
+    return replace(found, network=fitting.slowed(found.network, factor))
 
 
 def _model(summary: ApplicationSummary, found: Fitted, shares: Mapping[str, float], seed: int) -> Model:

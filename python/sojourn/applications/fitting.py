@@ -187,11 +187,6 @@ def _with_lock(network: Network, top: StepFigures) -> Network:
     return replace(network, serial=replace(network.serial, part=part))
 
 
-def scaled(found: Fitted, factor: float) -> Fitted:
-    """With CPU times by a factor."""
-    return replace(found, network=slowed(found.network, factor))
-
-
 def beside(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) -> Network:
     """The network with what differs from step to step: the cores that others used, and the busiest processes."""
     taken, own = others(step, tiers), idle(tiers)
