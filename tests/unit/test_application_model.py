@@ -386,6 +386,46 @@ def test_requests_are_let_in_in_turn_by_programs_that_do_one_at_a_time() -> None
     assert admitted("php-fpm8.2", accepted) is None
 
 
+def test_no_more_requests_are_worked_on_than_workers_have_connections(plain: ApplicationSummary) -> None:
+    found, summary = network(), plain.model_copy(update={"steps": []})
+    below, top = (measured(found, rate, SHARES, "climb", 1) for rate in (10.0, 100.0))
+
+    def admitted(bottleneck: str, connections: float, present: float = 100.0) -> Places | None:
+        for step, incoming in ((below, 1.0), (top, 90.0)):
+            step.tiers["app"].incoming_connections = incoming
+            step.tiers["app"].outgoing_connections = {"10.0.0.1:5432": connections, "10.0.0.9:443": 50.0}
+            step.tiers["app"].connection_samples = 4
+        top.in_system = present
+        return answer._connected(found, bottleneck, summary, [below], top)
+
+    # Four in each of the two processes, whichever tier is busy behind them.
+    assert admitted("db", 8.1) == admitted("app", 7.8) == Places("workers", "app", 8)
+    assert admitted("web", 8.0) is None
+    # Nobody waits for one, or there are none.
+    assert admitted("app", 8.0, present=11.0) is None
+    assert admitted("app", 0.0) is None
+
+
+def test_workers_of_a_process_wait_for_its_turn() -> None:
+    found = network(admits=Places("workers", "app", 8))
+    text = system_file.for_requests(found, {PAGE: 1.0}, {"e0": PAGE})
+    assert text.count("r = 4") == 2
+    assert text.count('{ station = "app-0", holds = "places-0" }') == 2
+    assert 'priority = true, holds = ["places-0", "app-0"]' in text
+    assert 'holds = ["places-0", "app-1"]' not in text
+    assert simulation.simulated(found, {PAGE: [1.0, 1.0]}, 2.0, 1, replications=2) is not None
+
+
+def test_long_requests_are_cut_into_as_many_slices_as_a_route_may_have() -> None:
+    long = {**network().demands, (PAGE, "app"): 20.0}
+    found = network(demands=long, processes={"app": 1}, shapes={PAGE: (1.0,)})
+    text = system_file.for_requests(found, {PAGE: 1.0}, {"e0": PAGE})
+    assert 0.4 * system_file.VISITS_MAX < text.count("station =") <= system_file.VISITS_MAX
+    told = simulation.simulated(found, {PAGE: [0.0]}, 1.0, 1, replications=1)
+    assert told is not None
+    assert told[PAGE].means.mean() == pytest.approx(20.0, rel=0.01)
+
+
 def test_who_has_slept_comes_before_those_that_had_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sojourn.applications.simulation.REPLICATIONS", 3)
     long = {**network().demands, (PAGE, "db"): 0.0001, (SEARCH, "db"): 0.2}

@@ -189,9 +189,9 @@ pub struct Visit {
     /// Index into [`System::stations`].
     pub station: usize,
     pub demand: Demand,
-    /// An earlier station at which the job holds its place until this visit ends, as a helper process is held while
-    /// the document is sent.
-    pub holds: Option<usize>,
+    /// Earlier stations at which the job holds its place until this visit ends, as a helper process is held while the
+    /// document is sent.
+    pub holds: Vec<usize>,
     /// The job waits only for those in service and for others with priority (head of the line, not preemptive).
     pub priority: bool,
 }
@@ -275,7 +275,7 @@ impl Class {
 impl System {
     /// Returns true if a job holds a place at one station while it is served at another.
     pub fn has_simultaneous_possession(&self) -> bool {
-        self.classes.iter().flat_map(Class::visits).any(|(_, visit)| visit.holds.is_some())
+        self.classes.iter().flat_map(Class::visits).any(|(_, visit)| !visit.holds.is_empty())
     }
 
     /// Returns true if some jobs wait ahead of others.

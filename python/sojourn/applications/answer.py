@@ -33,6 +33,8 @@ ACCEPTED_LAST = 0.5
 HELD = {"workers": "workers", "outside": "workers", "connections": "connections"}
 """By cause, the kind of places whose number is the limit."""
 COUNT_ROUNDS = 3
+WAITING_MIN = 1.5
+"""Connections limit what is worked on if so many times as many requests are in the system."""
 
 
 def conclude(
@@ -105,7 +107,8 @@ def _fitted(
         return fitting.with_waits(free, top, seed, serial=Serial(first.cause, first.tier or "", 1 / knee))
     if first.cause == "cpu":
         calibrated = _calibrated(free, first, shares, knee)
-        return fitting.with_waits(calibrated, top, seed, admits=_admits(first.tier, top, summary.tiers))
+        admits = _admits(first.tier, top, summary.tiers) or _connected(free.network, first.tier, summary, below, top)
+        return fitting.with_waits(calibrated, top, seed, admits=admits)
     if first.cause not in HELD or first.tier is None:
         return fitting.with_waits(free, top, seed)
     what = HELD[first.cause]
@@ -171,6 +174,21 @@ def _admits(tier: str | None, top: StepFigures, tiers: Sequence[TierDescription]
     left = use.accept_queue or 0.0
     is_full = use.threads == use.processes and left > ACCEPTED_LAST * (top.in_system - working)
     return Places("workers", tier, max(1, round(working)), is_shared=True) if is_full else None
+
+
+def _connected(
+    network: Network, tier: str | None, summary: ApplicationSummary, below: Sequence[StepFigures], top: StepFigures
+) -> Places | None:
+    """As many requests as the workers in front of a busy tier have connections to it and to others behind them.
+
+    A worker keeps its connection, so that the requests without one wait, all of them about as long.
+    """
+    owner, connections = diagnosis.connected(_lowest(below), top, _saturated(summary) or [top], summary.tiers)
+    workers = Places("workers", owner, 1)
+    if tier not in network.behind(workers) or not 1 <= WAITING_MIN * connections <= top.in_system:
+        return None
+    each = network.processes.get(owner, 1)
+    return replace(workers, count=max(1, round(connections / each)) * each)
 
 
 def _calibrated(found: Fitted, cause: Cause, shares: Mapping[str, float], knee: float) -> Fitted:

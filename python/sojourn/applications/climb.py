@@ -49,6 +49,8 @@ the first, because more requests tell more of the demand.
 """
 FURTHER_FRACTIONS = (0.8, 0.6, 0.7, 0.5, 0.75, 0.65)
 """Loads of further steps, as fractions of the knee: a climb that begins too high has few below it."""
+FURTHER_MAX = 40
+"""The most further steps: those after the first ones have one endpoint alone, of which there are at most nine."""
 STEP_RESPONSES, SETTLE_RESPONSES = 200, 60
 """The least length of a step and of its settle time, in multiples of the mean response time of the step before in the
 same climb, or of the fastest: the longer the queue, the longer it takes until it is another one.
@@ -174,22 +176,30 @@ class Climb:
         a hundred times as long hides the emphasised one, and even three such steps tell less than one without others.
         """
         work, self.latest = self._work(), None
-        at_the_knee = knee * sum(share * work[name] for name, share in self.shares.items())
-        for round_number in range(self.effort.mixes):
-            fraction = MIX_FRACTIONS[round_number % len(MIX_FRACTIONS)]
-            for name in self.shares:
-                rate = self._allowed(fraction * at_the_knee / work[name])
-                _, figures = self._step("mix", {name: rate})
-                if figures.failed_because is not None:
-                    self._require_recovery(knee)
+        for number in range(self.effort.mixes * len(self.shares)):
+            self._alone(number, knee, work)
+
+    def _alone(self, number: int, knee: float, work: Mapping[str, float]) -> None:
+        """One endpoint alone: each in turn, round after round."""
+        turn, place = divmod(number, len(self.shares))
+        name, fraction = list(self.shares)[place], MIX_FRACTIONS[turn % len(MIX_FRACTIONS)]
+        at_the_knee = knee * sum(share * work[each] for each, share in self.shares.items())
+        _, figures = self._step("mix", {name: self._allowed(fraction * at_the_knee / work[name])})
+        if figures.failed_because is not None:
+            self._require_recovery(knee)
 
     def complete(self, knee: float) -> None:
-        """Further steps with the log's mix, if too few were below the knee to tell the endpoints' demands."""
-        needed = points_min(len(self.shares))
-        for fraction in FURTHER_FRACTIONS:
-            if sum(figures.failed_because is None for _, figures in self.steps) >= needed:
+        """Further steps if too few were below the knee to tell the endpoints' demands."""
+        work = self._work()
+        for number in range(FURTHER_MAX):
+            missing = points_min(len(self.shares)) - sum(each.failed_because is None for _, each in self.steps)
+            if missing <= 0:
                 return
-            self._step(CLIMB, self._log_mix(self._allowed(fraction * knee)))
+            self.schedule.expects("mix", missing)
+            if number < len(FURTHER_FRACTIONS):
+                self._step(CLIMB, self._log_mix(self._allowed(FURTHER_FRACTIONS[number] * knee)))
+            else:
+                self._alone(self.effort.mixes * len(self.shares) + number - len(FURTHER_FRACTIONS), knee, work)
 
     def _work(self) -> dict[str, float]:
         """The approximate work of a request of each endpoint: its response time in an idle system."""

@@ -198,16 +198,21 @@ def _processes(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[C
             continue
         # Among several busy processes, a single one is not a limit of its own.
         is_alone = total <= ALONE * busiest
-        waiting = figures.core_wait_threads or 0.0
-        is_one_thread = (figures.busiest_thread_cores or 0.0) >= THREAD_MIN * total
         if busiest >= PROCESS_MAX and is_alone:
             because = f"one process of {tier.name} uses {busiest:.2f} cores, and more is not for it if its threads "
             yield Cause(tier=tier.name, cause="cpu", because=because + "take turns; further processes would")
-        elif is_alone and is_one_thread and PROCESS_MAX <= total + waiting <= ALONE:
+        elif is_alone and never_sleeps(figures):
             because = (
-                f"one process of {tier.name} runs for {total:.0%} of the time and waits for a core for {waiting:.0%}"
+                f"one process of {tier.name} runs for {total:.0%} of the time and waits for a core for "
+                f"{figures.core_wait_threads or 0.0:.0%}: it never sleeps"
             )
-            yield Cause(tier=tier.name, cause="cpu", because=because + ": it never sleeps")
+            yield Cause(tier=tier.name, cause="cpu", because=because)
+
+
+def never_sleeps(use: TierUse) -> bool:
+    """Whether a tier is a single thread that does one thing at a time, and runs or waits for a core all the time."""
+    total, thread = use.cpu_cores or 0.0, use.busiest_thread_cores or 0.0
+    return thread >= THREAD_MIN * total > 0 and PROCESS_MAX <= total + (use.core_wait_threads or 0.0) <= ALONE
 
 
 def _waits(low: StepFigures, top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]:
@@ -280,6 +285,17 @@ def at_work(
     return AtWork(owner, held, top.in_system, _outside(saturated, tiers, owner))
 
 
+def connected(
+    low: StepFigures, top: StepFigures, saturated: Sequence[StepFigures], tiers: Sequence[TierDescription]
+) -> tuple[str, float]:
+    """The tier with the workers, and its mean number of connections to the tiers behind it."""
+    owner = _owner_of_workers(low, top, tiers)
+    names = [tier.name for tier in tiers]
+    ports = {str(tier.port) for tier in tiers[names.index(owner) + 1 :] if tier.port is not None}
+    counts, samples = _connections_to([step.tiers[owner] for step in saturated])
+    return owner, sum(count for where, count in counts.items() if where.rpartition(":")[2] in ports) / samples
+
+
 def held_workers(unhindered: Mapping[str, float], top: StepFigures) -> float | None:
     """The number of requests being processed, by Little's law: saturated throughput times the time without waiting."""
     known = [each for each in top.endpoints if each.name in unhindered]
@@ -316,17 +332,21 @@ def _connections(use: TierUse) -> float:
 def _outside(steps: Sequence[StepFigures], tiers: Sequence[TierDescription], owner: str) -> Outside:
     """The external destination of most of a tier's connections, with their mean number over steps."""
     ports = {str(tier.port) for tier in tiers if tier.port is not None}
-    uses = [step.tiers[owner] for step in steps]
-    samples = sum(use.connection_samples or 1 for use in uses)
+    counts, samples = _connections_to([step.tiers[owner] for step in steps])
+    outside = {where: count for where, count in counts.items() if where.rpartition(":")[2] not in ports}
+    if not outside:
+        return Outside()
+    where = max(outside, key=lambda each: outside[each])
+    return Outside(where, outside[where] / samples, samples)
+
+
+def _connections_to(uses: Sequence[TierUse]) -> tuple[Mapping[str, float], int]:
+    """A tier's connections by destination, summed over samples, and the number of these."""
     counts = defaultdict[str, float](float)
     for use in uses:
         for where, count in use.outgoing_connections.items():
-            if where.rpartition(":")[2] not in ports:
-                counts[where] += count * (use.connection_samples or 1)
-    if not counts:
-        return Outside()
-    where = max(counts, key=lambda each: counts[each])
-    return Outside(where, counts[where] / samples, samples)
+            counts[where] += count * (use.connection_samples or 1)
+    return counts, sum(use.connection_samples or 1 for use in uses)
 
 
 def _is_pool_wait(name: str) -> bool:

@@ -17,13 +17,12 @@ import numpy as np
 from sojourn.applications import balance, stalls
 from sojourn.applications.contention import Load, stretches
 from sojourn.applications.demands import Measured, calls, idle
-from sojourn.applications.diagnosis import PROCESS_MAX, CoreGroup, core_groups, unhindered_seconds
+from sojourn.applications.diagnosis import CoreGroup, core_groups, never_sleeps, unhindered_seconds
 from sojourn.applications.network import Background, Network, Places, Serial, shape_of
 from sojourn.applications.simulation import simulated
 from sojourn.applications.stalls import Stalls
 from sojourn.applications.summary import CLIMB, EndpointFigures, StepFigures, TierDescription
 from sojourn.calibration.estimate import FloatArray
-from sojourn.tiers.watch import TierUse
 
 FITTED_LOAD_MAX = 0.45
 """Steps with the log's mix above this share of the knee are held out."""
@@ -38,8 +37,6 @@ SLEEPING_CORES_MAX = 0.3
 """A loop that uses less of its core sleeps after nearly each pass."""
 PASSES_REQUESTS_MIN = 20
 """With fewer requests in a step, other switches count."""
-ALONE_MIN = 0.9
-"""The share of a tier's CPU time that its busiest thread has if it is the only one that works."""
 BUSY_MIN = 0.02
 """A tier that uses fewer cores reveals nothing about its processes."""
 WAIT_ROUNDS, WAITS_WIDTH, FIT_REPLICATIONS = 6, 0.01, 8
@@ -209,7 +206,7 @@ def turns(beyond: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> di
     for tier in tiers:
         uses = [step.tiers[tier.name] for step in beyond]
         busiest = sum(use.busiest_process_cores or 0.0 for use in uses)
-        if busiest >= BUSY_MIN * len(uses) and (takes_many(tier) or _is_one_thread(uses[-1])):
+        if busiest >= BUSY_MIN * len(uses) and (takes_many(tier) or never_sleeps(uses[-1])):
             found[tier.name] = max(1, round(sum(use.cpu_cores or 0.0 for use in uses) / busiest))
     return found
 
@@ -239,14 +236,6 @@ def passes(steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> di
         if counts and (count := round(statistics.median(counts))) > 1:
             found[tier.name] = min(PASSES_MAX, count)
     return found
-
-
-def _is_one_thread(use: TierUse) -> bool:
-    """Whether a tier is a single thread that does one thing at a time, and never sleeps."""
-    thread, total, waiting = use.busiest_thread_cores, use.cpu_cores, use.core_wait_threads
-    if thread is None or total is None or waiting is None:
-        return False
-    return thread >= ALONE_MIN * total and thread + waiting >= PROCESS_MAX
 
 
 def background(steps: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> Background:

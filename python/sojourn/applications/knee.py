@@ -44,8 +44,10 @@ def locate(steps: Sequence[tuple[Step, StepFigures]], explored: float, why: str)
     knee = max(edges, key=lambda edge: (-wrong[edge], edge))
     above = min((each for each in failed if each > knee), default=knee)
     middle = (knee + above) / 2
-    # Between the two, the throughput of a step beyond the knee is a better estimate than the midpoint of distant steps.
-    delivered = max(sustained(each) for each in tried if each.failed_because is not None)
+    # Between the two, what steps beyond the knee sustain is a better estimate than the midpoint of distant steps.
+    saturated = [each for each in tried if each.failed_because is not None]
+    beyond = [each for each in saturated if each.offered_requests_per_second > knee]
+    delivered = statistics.median(sustained(each) for each in beyond or saturated)
     estimate = max(SHORT_STEPS * knee, min(middle, delivered))
     low, high = min(knee, *failed, estimate), max(above, *passed)
     if delivered < middle:

@@ -54,6 +54,10 @@ class Schedule:
         self.made[kind] = self.made.get(kind, 0) + 1
         self.took_seconds.append(seconds)
 
+    def expects(self, kind: str, steps: int) -> None:
+        """Says how many steps of a kind are to come."""
+        self.to_come[kind] = steps
+
     def ended(self, kind: str) -> None:
         """Says that no step of this kind is to come."""
         self.to_come[kind] = 0

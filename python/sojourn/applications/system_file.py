@@ -3,8 +3,9 @@
 Both have the cores as a station that all tiers share. Solvers share it equally among whoever is there. The simulation
 has what decides a few seconds near the knee: threads take turns at the cores, a slice each, and one that has slept
 comes before those that have had a slice (a multilevel feedback queue with two levels, as the kernel does it by their
-lag); a process that does one thing at a time holds itself while it waits for a core; and a program that asks its
-database several times waits for its turn again after each answer, as a request does after each pass of an event loop.
+lag); a process that does one thing at a time holds itself while it waits for a core, and its workers hold their places
+while they wait for their turn; and a program that asks its database several times waits for its turn again after each
+answer, as a request does after each pass of an event loop.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ grows with the logarithm of the cores up to so many.
 """
 TURN_SECONDS = 0.005
 """How long a thread has its process if others wait for it: Python's switch interval."""
-PARTS_MAX = 256
-"""Longer CPU times are cut into as many slices."""
+VISITS_MAX, COARSER = 1_000, 2
+"""The most visits of a route; where it would have more, slices and turns are longer by this factor, or its powers."""
 OTHERS_SECONDS = 0.002
 """How long other programs use a core at a time."""
 OTHERS = "others"
@@ -130,54 +131,61 @@ class _Route:
         self._behind = () if self._places is None else network.behind(self._places)
         self._core = {tier: _cores(place) for place, group in enumerate(network.groups) for tier in group.tiers}
         self._slice = {tier: _slice_seconds(group.cores) for group in network.groups for tier in group.tiers}
+        self._turn = TURN_SECONDS
 
     def visits(self) -> list[str]:
         """All of them, in order."""
-        return self._through([tier for tier in self._network.tiers if self._network.uses(self._name, tier)], 1.0, "")
+        tiers = [tier for tier in self._network.tiers if self._network.uses(self._name, tier)]
+        found = self._through(tiers, 1.0, ())
+        while len(found) > VISITS_MAX and self._turn < 1:
+            self._turn *= COARSER
+            self._slice = {tier: COARSER * seconds for tier, seconds in self._slice.items()}
+            found = self._through(tiers, 1.0, ())
+        return found
 
-    def _through(self, tiers: list[str], share: float, hold: str) -> list[str]:
+    def _through(self, tiers: list[str], share: float, held: tuple[str, ...]) -> list[str]:
         """A share of the work of the first tier, around its calls of the others.
 
         One call has all the work of the tier behind, as a query among those that begin and end its transaction. Divided
         among them it would come before that of others each time.
         """
-        if self._places is not None and not hold and (not tiers or tiers[0] in self._behind):
+        if self._places is not None and not held and (not tiers or tiers[0] in self._behind):
             part = self._way.get(self._places.tier, 0) if self._network.parts(self._places) > 1 else 0
-            hold = f"places-{part}"
-            return [f'"{hold}"', *self._through(tiers, share, hold)]
+            place = f"places-{part}"
+            return [_taken(place, held), *self._through(tiers, share, (place,))]
         if not tiers:
             alone = share * self._network.alone_seconds(self._name)
             waited = share * self._network.waits.get(self._name, 0.0) - alone
-            visits = [_visit("elsewhere", _waiting(self._network, self._name, waited), _holding(hold))]
-            return [*visits, _visit(SERIAL, _demand(alone), _holding(hold))] if alone > 0 else visits
+            visits = [_visit("elsewhere", _waiting(self._network, self._name, waited), _holding(held))]
+            return [*visits, _visit(SERIAL, _demand(alone), _holding(held))] if alone > 0 else visits
         tier, others = tiers[0], tiers[1:]
         calls = self._network.calls.get((self._name, others[0]), 1) if others else 1
         pieces = calls + 1 if others else 1
         passes = math.ceil(self._network.passes.get(tier, 1) / pieces)
         own = share * self._network.demands.get((self._name, tier), 0.0) * self._more[tier] / pieces
-        visits = self._turns(tier, own, passes, hold)
+        visits = self._turns(tier, own, passes, held)
         for call in range(calls):
-            visits += self._through(others, share if call == calls // 2 else 0.0, hold)
+            visits += self._through(others, share if call == calls // 2 else 0.0, held)
             if others:
-                visits += self._turns(tier, own, passes, hold)
+                visits += self._turns(tier, own, passes, held)
         return visits
 
-    def _turns(self, tier: str, seconds: float, passes: int, hold: str) -> list[str]:
-        """The CPU time at a stretch: a place that is held has its own threads, a process has one.
+    def _turns(self, tier: str, seconds: float, passes: int, held: tuple[str, ...]) -> list[str]:
+        """The CPU time at a stretch, of those who hold a place, too: of a process's threads one runs at a time.
 
         The process goes on with others after each of the passes that the work takes at least.
         """
-        if hold or tier not in self._network.processes:
-            return self._slices(tier, seconds, hold)
+        if tier not in self._network.processes:
+            return self._slices(tier, seconds, held)
         process = f"{tier}-{self._way[tier]}" if tier in self._way else tier
-        turns = max(passes, _parts(seconds, TURN_SECONDS))
-        return [f'"{process}"', *self._slices(tier, seconds / turns, process)] * turns
+        turns = max(passes, _parts(seconds, self._turn))
+        return [_taken(process, held), *self._slices(tier, seconds / turns, (*held, process))] * turns
 
-    def _slices(self, tier: str, seconds: float, hold: str) -> list[str]:
+    def _slices(self, tier: str, seconds: float, held: tuple[str, ...]) -> list[str]:
         """CPU time of a thread that has slept: the first slice comes before those of threads that have not."""
         slices = _parts(seconds, self._slice[tier])
         demand = _demand(max(seconds, NOWHERE_SECONDS) / slices)
-        first, other = (_visit(self._core[tier], demand, each + _holding(hold)) for each in (AHEAD, ""))
+        first, other = (_visit(self._core[tier], demand, each + _holding(held)) for each in (AHEAD, ""))
         return [first, *[other] * (slices - 1)]
 
 
@@ -186,7 +194,7 @@ def _slice_seconds(cores: float) -> float:
 
 
 def _parts(seconds: float, most: float) -> int:
-    return min(PARTS_MAX, max(1, math.ceil(seconds / most)))
+    return max(1, math.ceil(seconds / most))
 
 
 def class_of(index: int) -> str:
@@ -235,8 +243,14 @@ def _visit(station: str, demand: str, hold: str = "") -> str:
     return f'{{ station = "{station}", demand = {demand}{hold} }}'
 
 
-def _holding(hold: str) -> str:
-    return f', holds = "{hold}"' if hold else ""
+def _taken(place: str, held: tuple[str, ...]) -> str:
+    """A visit whose place is kept by those that follow."""
+    return f'{{ station = "{place}"{_holding(held)} }}' if held else f'"{place}"'
+
+
+def _holding(held: tuple[str, ...]) -> str:
+    names = ", ".join(f'"{each}"' for each in held)
+    return f", holds = {names if len(held) == 1 else f'[{names}]'}" if held else ""
 
 
 def _demand(seconds: float) -> str:

@@ -134,8 +134,10 @@ def _jobs(model: ClassModel, described: Table, start: str, latency: str, transla
     for route in model.routes:
         written = _written_visits(described["classes"][model.name], route.name)
         for visit, raw in zip(route.visits, written, strict=True):
-            if visit.holds is not None:
-                raise refused(f"class {model.name}: {visit.station} while it holds a place at {visit.holds}")
+            if visit.holds:
+                raise refused(
+                    f"class {model.name}: {visit.station} while it holds a place at {' and '.join(visit.holds)}"
+                )
             if isinstance(raw, Mapping) and raw.get("priority"):
                 raise refused(f"class {model.name}: jobs that wait at {visit.station} ahead of others")
             law = _law(raw, described["stations"][visit.station], visit.by_size)

@@ -70,13 +70,13 @@ class StationModel:
 
 @dataclass(frozen=True)
 class Visit:
-    """A stop of a route: the first two moments of its demand (s, s²), and the station held meanwhile."""
+    """A stop of a route: the first two moments of its demand (s, s²), and the stations held meanwhile."""
 
     station: str
     demand_mean_seconds: float
     demand_second_moment_seconds2: float
     by_size: bool
-    holds: str | None
+    holds: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,10 @@ def _located(message: str) -> SystemFileError:
 
 def _class(structure: Table) -> ClassModel:
     routes = tuple(
-        Route(route["name"], route["probability"], tuple(Visit(**visit) for visit in route["visits"]))
-        for route in structure["routes"]
+        Route(route["name"], route["probability"], tuple(map(_visit, route["visits"]))) for route in structure["routes"]
     )
     return ClassModel(**{**structure, "routes": routes})
+
+
+def _visit(structure: Table) -> Visit:
+    return Visit(**{**structure, "holds": tuple(structure["holds"])})

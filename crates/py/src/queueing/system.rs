@@ -124,7 +124,7 @@ struct VisitStructure {
     demand_mean_seconds: f64,
     demand_second_moment_seconds2: f64,
     by_size: bool,
-    holds: Option<String>,
+    holds: Vec<String>,
 }
 
 impl Structure {
@@ -182,7 +182,7 @@ impl ClassStructure {
                 demand_mean_seconds: mean,
                 demand_second_moment_seconds2: second_moment,
                 by_size: matches!(visit.demand, Demand::BySize(_)),
-                holds: visit.holds.map(|held| system.stations[held].name.clone()),
+                holds: visit.holds.iter().map(|&held| system.stations[held].name.clone()).collect(),
             }
         };
         let route = |route: &Route| RouteStructure {

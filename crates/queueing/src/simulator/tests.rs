@@ -343,6 +343,30 @@ fn processes_that_hold_themselves_queue_for_a_core() {
 }
 
 #[test]
+fn workers_of_one_process_have_a_core_in_its_turn() {
+    let system = system(
+        r#"
+        stations.workers = { discipline = "lps", r = 2, demand = "0s" }
+        stations.process = { discipline = "fifo", demand = "0s" }
+        stations.cores = { discipline = "fifo", servers = 2, demand = "2s" }
+        stations.line = { discipline = "is", demand = "3s" }
+        [classes.log]
+        rate = "1/s"
+        route = [
+            "workers", { station = "process", holds = "workers" },
+            { station = "cores", holds = ["workers", "process"] }, { station = "line", holds = ["workers"] },
+        ]
+        "#,
+    );
+    let trace = Trace { class: "log", times: &[0.0; 3], sizes: &[1.0; 3] };
+    let result = simulate_system(&system, &Plan::default(), &[trace], &mut |_| true).unwrap();
+    // The second worker has its turn from 2 to 4 s, while the line takes from the first what it has; the third job
+    // becomes a worker when the first is done, at 5 s.
+    check(result.response_time_seconds.mean, (5.0 + 7.0 + 10.0) / 3.0, 1e-9);
+    check(result.response_time_seconds.max, 10.0, 1e-9);
+}
+
+#[test]
 fn holding_through_a_delay_is_a_queue_with_r_servers() {
     // Negligible work, then an exponential delay with the place held: M/M/r, here r = 4 at ρ = 0.8.
     let result = run_system(

@@ -86,7 +86,7 @@ pub(super) fn check_visit(
             model.name
         )));
     };
-    if visit.holds.is_some() || previous.holds.is_some() {
+    if !visit.holds.is_empty() || !previous.holds.is_empty() {
         return Err(place
             .error(format!("`{}` blocks when it is full: a job cannot hold a place besides", model.name)));
     }
@@ -125,9 +125,8 @@ pub(super) fn check_circles(classes: &[Class], stations: &[ParsedStation]) -> Re
             reaches[pair[0].station * count + pair[1].station] = true;
         }
         for visit in &route.visits {
-            let waits = stations[visit.station].model.has_places();
-            if let Some(held) = visit.holds.filter(|_| waits) {
-                reaches[held * count + visit.station] = true;
+            if stations[visit.station].model.has_places() {
+                visit.holds.iter().for_each(|held| reaches[held * count + visit.station] = true);
             }
         }
     }

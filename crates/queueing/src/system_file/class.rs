@@ -105,7 +105,7 @@ impl Context<'_> {
         Ok(visits)
     }
 
-    /// `"web"` or `{ station = "web", demand = …, holds = "…", priority = true }`.
+    /// `"web"` or `{ station = "web", demand = …, holds = …, priority = true }`.
     fn visit(
         &self,
         value: &Value<'_>,
@@ -119,7 +119,7 @@ impl Context<'_> {
         let own = table.optional("demand");
         let mut visit = self.visit_of(&table.required("station")?, own.as_ref(), document)?;
         if let Some(holds) = table.optional("holds") {
-            visit.holds = Some(self.held(&holds, previous)?);
+            visit.holds = self.held(&holds, previous)?;
         }
         if let Some(priority) = table.optional("priority") {
             visit.priority = self.priority(&priority, visit.station)?;
@@ -128,14 +128,32 @@ impl Context<'_> {
         Ok(visit)
     }
 
-    /// A job can hold a place only at a station with limited places, and only at the one it has just left.
-    fn held(&self, holds: &Value<'_>, previous: Option<&Visit>) -> Result<usize, SystemFileError> {
+    /// `"web"` or `["web", "core"]`.
+    fn held(&self, holds: &Value<'_>, previous: Option<&Visit>) -> Result<Vec<usize>, SystemFileError> {
+        if holds.is_text() {
+            return Ok(vec![self.held_at(holds, previous)?]);
+        }
+        let mut stations: Vec<usize> = Vec::new();
+        for value in &holds.array()? {
+            let station = self.held_at(value, previous)?;
+            if stations.contains(&station) {
+                let name = &self.stations[station].model.name;
+                return Err(value.error(format!("`{name}` is held only once")));
+            }
+            stations.push(station);
+        }
+        Ok(stations)
+    }
+
+    /// A job can hold a place only at a station with limited places, and only at one that it has just left or holds.
+    fn held_at(&self, holds: &Value<'_>, previous: Option<&Visit>) -> Result<usize, SystemFileError> {
         let station = self.station(holds)?;
         let model = &self.stations[station].model;
         if !model.has_places() {
             return Err(holds.error(format!("`{}` has no limited places to hold (fifo or lps)", model.name)));
         }
-        if !previous.is_some_and(|previous| previous.station == station || previous.holds == Some(station)) {
+        if !previous.is_some_and(|previous| previous.station == station || previous.holds.contains(&station))
+        {
             return Err(
                 holds.error(format!("the visit before is not at `{}`, nor does it hold it", model.name))
             );
@@ -175,7 +193,7 @@ impl Context<'_> {
             })?,
         };
         demand::check_document(&demand, document, text, own.unwrap_or(name))?;
-        Ok(Visit { station, demand, holds: None, priority: false })
+        Ok(Visit { station, demand, holds: Vec::new(), priority: false })
     }
 }
 

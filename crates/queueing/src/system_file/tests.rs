@@ -137,6 +137,11 @@ fn errors_name_the_line_and_the_cure() {
     );
     check(
         "\"line\"]",
+        "{ station = \"line\", holds = [\"web\", \"web\"] }]",
+        "line 19: `web` is held only once",
+    );
+    check(
+        "\"line\"]",
         "{ station = \"web\", priority = 1 }]",
         "line 19: `priority` must be `true` or `false`",
     );
@@ -307,6 +312,12 @@ fn stations_that_could_wait_for_each_other_are_refused() {
         "a job at `first` could wait for itself through other stations, forever"
     );
     assert!(parse(&text(r#"["first", { station = "second", holds = "first" }]"#, "rate = \"1/s\"")).is_ok());
+    let both_hold = r#"["first", { station = "second", holds = "first" },
+        { station = "line", holds = ["first", "second"] }, { station = "first", holds = ["second"] }]"#;
+    assert_eq!(
+        refusal(both_hold, "rate = \"1/s\""),
+        "a job at `first` could wait for itself through other stations, forever"
+    );
     assert!(refusal(r#"["line", "a"]"#, "rate = \"1/s\"").contains("it would block nothing"));
     assert!(refusal(r#"["door"]"#, "users = 4, think_time = \"0s\"").contains("retry immediately"));
     assert!(parse(&text(r#"["first", "a", "b", "line"]"#, "rate = \"1/s\"")).is_ok());

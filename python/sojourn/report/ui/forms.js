@@ -146,7 +146,9 @@ function visit(each, path, index, count, stations) {
 ${button("↑", "earlier", path, `visit ${number} earlier`)}${button("↓", "later", path, `visit ${number} later`)}${button("✕", "remove", path, `remove visit ${number}`)}</div>
 <details${own.demand !== undefined || own.holds !== undefined ? " open" : ""}><summary>Own demand, place held</summary>
 ${distribution("Demand of this visit", [...path, "demand"], own.demand, DEMANDS, { none: "as the station's" })}
-${choice("Holds a place meanwhile", [...path, "holds"], [["", "none"], ...stations.map((at) => [at, `of ${at}`])], own.holds ?? "", "holds")}</details></li>`;
+${Array.isArray(own.holds)
+    ? field("Holds places meanwhile, in TOML", [...path, "holds"], own.holds, { kind: "toml" })
+    : choice("Holds a place meanwhile", [...path, "holds"], [["", "none"], ...stations.map((at) => [at, `of ${at}`])], own.holds ?? "", "holds")}</details></li>`;
 }
 
 function route(each, index, path, isOnly, chosen, stations) {
@@ -277,6 +279,7 @@ function renameStation(content, from, to) {
   for (const [path, each] of visitsOf(content)) {
     if (each === from) edits.push(set(path, to));
     if (isTable(each)) for (const name of ["station", "holds"]) if (each[name] === from) edits.push(set([...path, name], to));
+    if (Array.isArray(each.holds)) each.holds.forEach((held, place) => held === from && edits.push(set([...path, "holds", place], to)));
   }
   if (content.drawing?.[from] !== undefined) edits.push({ do: "rename", path: ["drawing", from], name: to });
   return edits;
@@ -286,6 +289,7 @@ function removeStation(content, name) {
   for (const [path, each] of visitsOf(content)) {
     if (stationOf(each) === name) edits.push(remove(path));
     else if (isTable(each) && each.holds === name) edits.push(remove([...path, "holds"]));
+    else if (Array.isArray(each.holds) && each.holds.includes(name)) edits.push(remove([...path, "holds", each.holds.indexOf(name)]));
   }
   return [...edits, remove(["stations", name]), remove(["drawing", name])];
 }

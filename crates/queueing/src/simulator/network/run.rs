@@ -309,9 +309,7 @@ impl<'a> Run<'a> {
 
     fn lose(&mut self, visitor: Visitor) {
         let job = self.jobs[visitor.job as usize];
-        if let Some(held) = self.step_of(visitor).holds {
-            self.release(held);
-        }
+        self.step_of(visitor).holds.iter().for_each(|&held| self.release(held));
         self.lost_time += self.now - job.started;
         self.record_loss(job.class as usize, 1.0);
         self.leave_system(visitor.job);
@@ -407,9 +405,7 @@ impl<'a> Run<'a> {
             return;
         }
         self.leave_station(visitor, station);
-        if let Some(held) = step.releases {
-            self.release(held);
-        }
+        step.releases.iter().for_each(|&held| self.release(held));
         if step.is_last {
             self.finish(visitor.job);
         } else {
@@ -423,7 +419,7 @@ impl<'a> Run<'a> {
         let visitor = self.stations[station].next_job().filter(|visitor| !self.step_of(*visitor).is_last);
         let Some(visitor) = visitor else { return Kept::Nothing };
         let next = self.step_of(visitor.next());
-        if next.holds == Some(station) {
+        if next.holds.contains(&station) {
             Kept::Place
         } else if self.system.stations[next.station].blocks() && self.is_full(next.station) {
             Kept::Itself

@@ -33,10 +33,10 @@ pub(super) struct Step<'a> {
     /// The weights of the demand and of its square in what is compared with its expectation.
     pub(super) weights: [f64; 2],
     pub(super) expected: f64,
-    /// The earlier station at which the job holds its place.
-    pub(super) holds: Option<usize>,
-    /// The station whose place the job gives up after this visit.
-    pub(super) releases: Option<usize>,
+    /// The earlier stations at which the job holds its place.
+    pub(super) holds: &'a [usize],
+    /// Those whose places the job gives up after this visit.
+    pub(super) releases: Box<[usize]>,
     /// True if the job waits ahead of those without priority.
     pub(super) priority: bool,
     /// True if the station has a capacity.
@@ -135,16 +135,17 @@ impl<'a> Shape<'a> {
                 firsts.push(steps.len() as u32);
                 for (index, visit) in route.visits.iter().enumerate() {
                     let next = route.visits.get(index + 1);
+                    let keeps_it = |held: &usize| next.is_some_and(|next| next.holds.contains(held));
                     keeps[visit.station] |= next.is_some_and(|next| {
-                        next.holds == Some(visit.station) || system.stations[next.station].blocks()
+                        next.holds.contains(&visit.station) || system.stations[next.station].blocks()
                     });
                     steps.push(Step {
                         station: visit.station,
                         demand: StepDemand::of(&visit.demand),
                         weights: orders[visit.station].weights(),
                         expected: expected(class, visit),
-                        holds: visit.holds,
-                        releases: visit.holds.filter(|_| next.is_none_or(|next| next.holds != visit.holds)),
+                        holds: &visit.holds,
+                        releases: visit.holds.iter().copied().filter(|held| !keeps_it(held)).collect(),
                         priority: visit.priority,
                         is_bounded: system.stations[visit.station].capacity.is_some(),
                         is_last: next.is_none(),
