@@ -152,7 +152,7 @@ class _Route:
         if self._places is not None and not held and (not tiers or tiers[0] in self._behind):
             part = self._way.get(self._places.tier, 0) if self._network.parts(self._places) > 1 else 0
             place = f"places-{part}"
-            return [_taken(place, held), *self._through(tiers, share, (place,))]
+            return [f'"{place}"', *self._through(tiers, share, (place,))]
         if not tiers:
             alone = share * self._network.alone_seconds(self._name)
             waited = share * self._network.waits.get(self._name, 0.0) - alone

@@ -135,17 +135,16 @@ impl<'a> Shape<'a> {
                 firsts.push(steps.len() as u32);
                 for (index, visit) in route.visits.iter().enumerate() {
                     let next = route.visits.get(index + 1);
-                    let keeps_it = |held: &usize| next.is_some_and(|next| next.holds.contains(held));
-                    keeps[visit.station] |= next.is_some_and(|next| {
-                        next.holds.contains(&visit.station) || system.stations[next.station].blocks()
-                    });
+                    let is_held_then = |held: &usize| next.is_some_and(|next| next.holds.contains(held));
+                    keeps[visit.station] |= is_held_then(&visit.station)
+                        || next.is_some_and(|next| system.stations[next.station].blocks());
                     steps.push(Step {
                         station: visit.station,
                         demand: StepDemand::of(&visit.demand),
                         weights: orders[visit.station].weights(),
                         expected: expected(class, visit),
                         holds: &visit.holds,
-                        releases: visit.holds.iter().copied().filter(|held| !keeps_it(held)).collect(),
+                        releases: visit.holds.iter().copied().filter(|held| !is_held_then(held)).collect(),
                         priority: visit.priority,
                         is_bounded: system.stations[visit.station].capacity.is_some(),
                         is_last: next.is_none(),
