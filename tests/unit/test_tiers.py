@@ -17,14 +17,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
 from sojourn.failure import CouldNotRun
 from sojourn.tiers import mysql, php_fpm, postgresql, processes, prometheus, remote, sockets
 from sojourn.tiers.declaration import Tier, parse_all
-from sojourn.tiers.watch import Sources, Watch, unevenness
+from sojourn.tiers.watch import Sources, Watch, _Span, unevenness
 
 SPINS = "while True: pass"
+SHARES = (0.05, 0.9), (0.1, 1.0)
+"""The cores of the busiest process and of both: idle, and with requests."""
 LISTENS = """
 import socket, subprocess, sys, time
 listener = socket.create_server(("127.0.0.1", 0))
@@ -159,6 +162,19 @@ def test_connections_that_choose_a_process_at_random_have_an_unevenness_of_one()
     random = Random(1)
     looks = [Counter(random.choices((1, 2, 3), k=random.randrange(1, 20))) for _ in range(4000)]
     assert unevenness(looks) == pytest.approx(1.0, rel=0.05)
+
+
+@pytest.mark.parametrize("seconds", [1.2, 2.5, 3.9])
+def test_the_busiest_process_is_that_of_the_span_and_not_of_the_time_before(seconds: float) -> None:
+    # Until 10 s, two processes share a tenth of a core, then one of them has 0.9 of a core and the other one 0.1.
+    times = 5.0 + 0.1037 * np.arange(100)
+    busiest, both = (np.where(times < 10, times * idle, 10 * idle + (times - 10) * used) for idle, used in SHARES)
+    last_second = busiest - np.interp(times - 1.0, times, busiest)
+    inside = (times >= 10.0) & (times <= 10.0 + seconds)
+    columns = {"cpu_seconds": both, "busiest_process_fraction": last_second}
+    span = _Span({name: column[inside] for name, column in columns.items()}, times[inside])
+    assert span.busiest_process_cores() == pytest.approx(0.9, rel=0.02)
+    assert _Span({"cpu_seconds": both[inside]}, times[inside]).busiest_process_cores() is None
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])

@@ -32,6 +32,8 @@ ASKED_EVERY_SECONDS = 0.25
 """The interval between samples of connections and the database."""
 ASKING_CORES_MAX = 0.05
 """The share of a core that sampling may use; a more expensive source is sampled less often."""
+BUSIEST_SECONDS = 1.0
+"""How long a probe looks for the busiest process."""
 RATES_MIN = 2
 """Fewer rates have no spread."""
 SILENT_SECONDS_MAX = 10.0
@@ -344,6 +346,25 @@ class _Span:
             return None
         return float(np.nanmean(values))
 
+    def busiest_process_cores(self) -> float | None:
+        """The cores that the busiest process used, by its part of the CPU time in whole seconds up to the end.
+
+        A sample has the busiest process of the second before it, which in the first of them is not all in the span.
+        """
+        busiest, total = self._columns.get("busiest_process_fraction"), self._columns.get("cpu_seconds")
+        cores = self.per_second("cpu_seconds")
+        if busiest is None or total is None or cores is None:
+            return None
+        ends = self._times[-1] - BUSIEST_SECONDS * np.arange(max(1, int(self._seconds / BUSIEST_SECONDS)))
+        places = np.searchsorted(self._times, ends)
+        ends = self._times[places]
+        used = np.interp(ends, self._times, total) - np.interp(ends - BUSIEST_SECONDS, self._times, total)
+        known = np.isfinite(busiest[places]) & np.isfinite(used)
+        if not known.any():
+            return None
+        most, of = float(busiest[places][known].sum()) * BUSIEST_SECONDS, float(used[known].sum())
+        return cores * min(1.0, most / of) if of > 0 else 0.0
+
 
 def _busy_cores(probed: _Span) -> float | None:
     parts = [probed.per_second(f"core_{kind}_seconds") for kind in ("user", "system", "interrupt", "softirq")]
@@ -357,7 +378,7 @@ def _tier(probed: _Span, looks: Sequence[sockets.Connections]) -> TierUse:
     switches = [probed.per_second(name) for name in ("voluntary_switches", "involuntary_switches")]
     return TierUse(
         cpu_cores=probed.per_second("cpu_seconds"),
-        busiest_process_cores=probed.mean("busiest_process_fraction"),
+        busiest_process_cores=probed.busiest_process_cores(),
         busiest_thread_cores=probed.mean("busiest_thread_fraction"),
         core_wait_threads=probed.per_second("core_wait_seconds"),
         threads=probed.mean("threads"),

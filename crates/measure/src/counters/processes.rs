@@ -129,7 +129,7 @@ pub const TABLE: &[Counter] = &[
         kind: Kind::Level,
         tier: Tier::Kernel,
         source: "clock_getcpuclockid, /proc/PID/stat",
-        meaning: "Cores that the busiest single process used since the sample before: near 1, a process whose threads take turns (an interpreter's) has no more.",
+        meaning: "Cores that the busiest single process used in the last second, or since the sample before if that is longer ago: near 1, a process whose threads take turns (an interpreter's) has no more.",
     },
     Counter {
         name: "core_wait_seconds",

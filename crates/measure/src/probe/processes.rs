@@ -1,6 +1,6 @@
 //! Process trees by /proc: the named processes, their descendants, and ended children that were waited for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 
 use super::Source;
@@ -37,6 +37,9 @@ const THREADS_EVERY: Nanos = Nanos(1_000_000_000);
 /// How long the busiest process is looked for: in less time, chance makes one the busiest of several.
 const BUSIEST_OVER: Nanos = Nanos(1_000_000_000);
 
+/// The least time between readings of whole processes that are kept to compare later ones with.
+const LOOKS_EVERY: Nanos = Nanos(50_000_000);
+
 pub struct Processes {
     tree: ProcessTree,
     by_thread: Option<ByThread>,
@@ -46,10 +49,8 @@ pub struct Processes {
     seen: BTreeSet<u32>,
     /// The last reading of single threads.
     threads: Option<Look>,
-    /// The reading of whole processes at the begin of this time.
-    processes: Option<Look>,
-    /// The busiest process's share in the last whole time.
-    busiest_process: Option<Reading<f64>>,
+    /// Readings of whole processes: the last that is old enough to compare with, and those after it.
+    processes: VecDeque<Look>,
     /// The sum of all waits for a core, including those of ended threads.
     core_wait: Nanos,
 }
@@ -90,8 +91,7 @@ impl Processes {
             proportional_time: None,
             seen: BTreeSet::new(),
             threads: None,
-            processes: None,
-            busiest_process: None,
+            processes: VecDeque::new(),
             core_wait: Nanos::ZERO,
         }
     }
@@ -116,16 +116,18 @@ impl Processes {
         (now.busiest(before.as_ref()), Reading::Value(self.core_wait.seconds()))
     }
 
-    /// The share of a core that the busiest process used, over all its threads, in about a second.
+    /// The share of a core that the busiest process used, over all its threads, in about the last second; in all the time
+    /// since the first sample, or since the one before, where that is less or more.
     fn busiest_process(&mut self, sample: &TreeSample) -> Reading<f64> {
         let used = sample.each_cpu().map(|(pid, cpu)| (pid, Run { cpu, ..Run::default() })).collect();
         let now = Look { time: sample.time, used };
-        let is_whole = self.processes.as_ref().is_none_or(|begin| now.time - begin.time >= BUSIEST_OVER);
-        let found = now.busiest(self.processes.as_ref());
-        if !is_whole {
-            return self.busiest_process.clone().unwrap_or(found);
+        while self.processes.get(1).is_some_and(|next| now.time - next.time >= BUSIEST_OVER) {
+            self.processes.pop_front();
         }
-        self.busiest_process = self.processes.replace(now).map(|_| found.clone());
+        let found = now.busiest(self.processes.front());
+        if self.processes.back().is_none_or(|last| now.time - last.time >= LOOKS_EVERY) {
+            self.processes.push_back(now);
+        }
         found
     }
 
@@ -327,17 +329,31 @@ mod tests {
     }
 
     #[test]
-    fn between_whole_seconds_the_busiest_process_is_that_of_the_last() {
+    fn the_busiest_process_is_that_of_the_last_second() {
         let mut source = Processes::new(&[std::process::id()]);
+        let earlier = |source: &mut Processes, seconds: u64| {
+            source.processes.iter_mut().for_each(|look| look.time.0 -= seconds * BUSIEST_OVER.0);
+        };
+        let whole = |source: &mut Processes| {
+            source.read();
+            source.processes.iter().map(|look| (clock::now() - look.time).seconds()).collect::<Vec<_>>()
+        };
+        // The first is compared with until there is another of a second ago.
+        assert_eq!(whole(&mut source).len(), 1);
+        earlier(&mut source, 2);
+        assert_eq!(whole(&mut source).len(), 2);
+        earlier(&mut source, 2);
+        let ages = whole(&mut source);
+        assert!(ages.len() == 2 && ages[0] < 3.0, "{ages:?}");
+        // What was used before the last second does not count.
+        let used = &mut source.processes[0].used;
+        used.values_mut().for_each(|run| run.cpu = Nanos::ZERO);
+        let since_start = value(&source.read(), "busiest_process_fraction");
+        source.processes.clear();
         source.read();
-        let begin = &mut source.processes.as_mut().unwrap().time;
-        *begin = Nanos(begin.0.saturating_sub(2 * BUSIEST_OVER.0));
-        let whole = value(&source.read(), "busiest_process_fraction");
-        let until = clock::now() + Nanos(20_000_000);
-        while clock::now() < until {
-            std::hint::black_box(0);
-        }
-        assert_eq!(value(&source.read(), "busiest_process_fraction"), whole);
+        earlier(&mut source, 1);
+        let last = value(&source.read(), "busiest_process_fraction");
+        assert!(last < since_start, "{last} in the last second, {since_start} of all");
     }
 
     #[test]
