@@ -637,6 +637,63 @@ def test_requests_wait_for_the_lock_that_another_has() -> None:
     assert summary.model.errors["mean"] < 0.15
 
 
+def test_the_disk_works_beside_a_request_and_after_those_before() -> None:
+    free = network(waits={PAGE: 0.0, SEARCH: 0.0}, shapes={name: (1.0,) for name in (PAGE, SEARCH)})
+    writing = replace(free, serial=Serial("disk", "db", 0.02, uses={PAGE: 0.0, SEARCH: 0.08}))
+    once: dict[str, list[float]] = {PAGE: [0.2], SEARCH: [1.0]}
+    plain, alone = (simulation.simulated(each, once, 4.0, 1, replications=400) for each in (free, writing))
+    crowded = simulation.simulated(writing, due({PAGE: 30.0, SEARCH: 10.0}, 200.0, 1), 200.0, 1, replications=2)
+    assert plain is not None
+    assert alone is not None
+    assert crowded is not None
+    cpu = float(plain[SEARCH].means.mean())
+    # The longer of the two, of which one is exponential.
+    assert alone[SEARCH].means.mean() == pytest.approx(cpu + 0.08 * math.exp(-cpu / 0.08), rel=0.15)
+    assert alone[PAGE].means.mean() == pytest.approx(plain[PAGE].means.mean())
+    # At 80 % utilisation, 0.4 s.
+    assert 0.25 < crowded[SEARCH].means.mean() < 0.7
+    assert crowded[PAGE].means.mean() < 0.02
+
+
+def test_how_long_the_disk_works_is_told_by_the_bytes_of_each_endpoint_alone() -> None:
+    truth = network()
+
+    def moving(step: StepFigures, written: float | None, read: float | None = None) -> StepFigures:
+        step.tiers["db"].disk_written_bytes_per_second = written
+        step.tiers["db"].disk_read_bytes_per_second = read
+        return step
+
+    def told(*below: StepFigures) -> dict[str, float]:
+        beyond = [moving(measured(truth, 90.0, SHARES, "climb", 1), fast, 2e6) for fast in (7e6, 8e6, 18e6)]
+        return fitting.disk_seconds(below, beyond, "db", [PAGE, SEARCH])
+
+    page, search = (measured(truth, 20.0, {name: 1.0}, "mix", 1) for name in (PAGE, SEARCH))
+    # 4 MB/s of 20 requests/s, at 20 MB/s.
+    moving(page, 0.0), moving(search, 3e6, 1e6)
+    assert told(page, search, measured(truth, 20.0, SHARES, "climb", 1)) == {PAGE: 0.0, SEARCH: pytest.approx(0.01)}
+    assert told(search) == {}
+    assert told(moving(page, None), search) == {}
+    assert fitting.disk_seconds([page, search], [moving(page, 0.0)], "db", [PAGE, SEARCH]) == {}
+
+
+def test_a_process_that_has_most_requests_is_the_limit_until_there_are_others() -> None:
+    even = network(variations={PAGE: 0.0, SEARCH: 0.0})
+
+    def beyond(rate: float, share: float) -> StepFigures:
+        step = measured(even, rate, SHARES, "climb", 1)
+        step.tiers["app"] = TierUse(cpu_cores=0.6, busiest_process_cores=0.6 * share)
+        return step
+
+    # With more load the other process has the more.
+    uneven = balance.limiting(even, [beyond(300.0, 0.6), beyond(200.0, 0.9)])
+    assert uneven.busiest == {"app": pytest.approx(0.9, abs=0.02)}
+    limit, usual = (each.limits(SHARES)["processes of app"] for each in (uneven, even))
+    assert limit == pytest.approx(usual / 2 / uneven.busiest["app"])
+    assert balance.limiting(even, [beyond(200.0, 0.55)]).busiest == {}
+    more = Modification.parse("app.processes=2->4", KNOWN, ["web", "app", "db"]).applied(uneven, None)
+    assert more.limits(SHARES)["processes of app"] == pytest.approx(2 * usual)
+
+
 def test_a_model_of_another_system_is_not_believed_and_says_nothing_of_changes(plain: ApplicationSummary) -> None:
     summary = plain.model_copy(deep=True)
     for step in summary.steps:

@@ -83,6 +83,15 @@ def test_chance_is_no_stall_and_shows_how_much_cpu_times_vary() -> None:
     assert 0.2 < float(np.median([each or 0.0 for each in told])) < 0.4
 
 
+def test_demands_that_are_scaled_to_the_knee_do_not_make_cores_seem_faster() -> None:
+    plain = replace(NETWORK, variations={PAGE: 0.25})
+    scaled = replace(plain, demands={(PAGE, "app"): 1.15 * DEMAND}, calibration=1.15)
+    measured = step(150.0, 1, {11: 0.12})
+    found, usual = (stalls.find(each, measured, TIERS) for each in (scaled, plain))
+    assert found.slower == pytest.approx(usual.slower)
+    assert found.lost_seconds == pytest.approx(usual.lost_seconds)
+
+
 def test_cores_that_are_slower_all_the_time_do_not_stand_still() -> None:
     found = stalls.find(replace(NETWORK, variations={PAGE: 0.25}), step(150.0, 1, {}, factor=1.4), TIERS)
     assert found.slower == pytest.approx(1.4, rel=0.1)

@@ -194,6 +194,17 @@ def test_one_process_whose_threads_take_turns_is_a_processor_s_end() -> None:
     assert found(top) == [("app", "cpu")]
 
 
+def test_a_process_that_leaves_the_more_to_another_was_at_its_end_before() -> None:
+    busy = TierUse(cpu_cores=1.02, busiest_process_cores=0.92)
+    shared = TierUse(cpu_cores=1.29, busiest_process_cores=0.83)
+    nearest, top = (figures(rate, 2.0, tiers=tiers_with(app=app)) for rate, app in ((80, busy), (101, shared)))
+    alone, both = (
+        diagnosis.find(figures(5), top, UNHINDERED, TIERS, saturated)[0] for saturated in ([top], [top, nearest])
+    )
+    assert alone.cause != "cpu"
+    assert (both.tier, both.cause) == ("app", "cpu")
+
+
 def test_a_process_that_never_sleeps_is_at_its_end_though_others_have_its_core() -> None:
     web = TierUse(cpu_cores=0.3, busiest_process_cores=0.3, busiest_thread_cores=0.3, core_wait_threads=0.68)
     assert found(figures(100, 2.0, tiers=tiers_with(web=web), machine_busy_cores=2.0)) == [("web", "cpu")]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sojourn.applications import demands, diagnosis, fitting, held_out, stalls, system_file
-from sojourn.applications.changes import QUOTA, Starting, changes, limit_of
+from sojourn.applications import balance, demands, diagnosis, fitting, held_out, stalls, system_file
+from sojourn.applications.changes import QUOTA, Starting, changes
 from sojourn.applications.demands import Measured
 from sojourn.applications.fitting import Fitted
 from sojourn.applications.network import Network, Places, Serial
@@ -100,13 +100,16 @@ def _fitted(
     free = fitting.fit(below, names, measured, processes, summary.tiers, knee)
     if free is None:
         return None
+    beyond = _saturated(summary) or [top]
+    free = replace(free, network=balance.limiting(free.network, beyond))
     if not causes or summary.knee.is_lower_bound:
         return fitting.with_waits(free, top, seed)
     first = causes[0]
     if first.cause in ("lock", "disk"):
-        return fitting.with_waits(free, top, seed, serial=Serial(first.cause, first.tier or "", 1 / knee))
+        uses = fitting.disk_seconds(below, beyond, first.tier or "", names) if first.cause == "disk" else {}
+        return fitting.with_waits(free, top, seed, serial=Serial(first.cause, first.tier or "", 1 / knee, uses=uses))
     if first.cause == "cpu":
-        calibrated = _calibrated(free, first, shares, knee)
+        calibrated = _with_full_process(free, first.tier, [top, diagnosis.nearest(beyond)])
         admits = _admits(first.tier, top, summary.tiers) or _connected(free.network, first.tier, summary, below, top)
         return fitting.with_waits(calibrated, top, seed, admits=admits)
     if first.cause not in HELD or first.tier is None:
@@ -191,15 +194,16 @@ def _connected(
     return replace(workers, count=max(1, round(connections / each)) * each)
 
 
-def _calibrated(found: Fitted, cause: Cause, shares: Mapping[str, float], knee: float) -> Fitted:
-    """CPU times so that the bottleneck saturates at the knee, where they nearly do."""
-    name = limit_of(found.network, cause, shares)
-    if name is None:
-        return found
-    factor = found.network.limits(shares)[name] / knee
-    if not 1 - CAPACITY_ERROR_MAX <= factor <= 1 + CAPACITY_ERROR_MAX:
-        return found
-    return replace(found, network=fitting.slowed(found.network, factor))
+def _with_full_process(found: Fitted, tier: str | None, beyond: Sequence[StepFigures]) -> Fitted:
+    """CPU times so that a single process at its end is busy all the time.
+
+    While its threads hand over to each other it is not, for 5 to 10 % of the time.
+    """
+    full = [
+        step.tiers[tier] for step in beyond if tier in step.tiers and diagnosis.is_one_full_process(step.tiers[tier])
+    ]
+    factor = max(1.0, 1 / (full[0].busiest_process_cores or 1.0)) if full else 1.0
+    return replace(found, network=replace(fitting.slowed(found.network, factor), calibration=factor))
 
 
 def _model(summary: ApplicationSummary, found: Fitted, shares: Mapping[str, float], seed: int) -> Model:

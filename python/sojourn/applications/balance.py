@@ -7,13 +7,18 @@ requests in a sample, chance makes one the busiest, too: the share is the one th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
+from sojourn.applications.diagnosis import nearest
 from sojourn.applications.network import Network
 from sojourn.applications.summary import StepFigures
+from sojourn.tiers.watch import BUSIEST_SECONDS
 
-SAMPLE_SECONDS = 1.0
-"""How long the probe looks for the busiest process."""
+UNEVEN_MIN = 1.25
+"""The busiest process's share beside an equal one from which on it limits its tier; less may be chance."""
 MOST = 0.999
 """No process is alone."""
 DRAWS, BISECTIONS = 1_000, 12
@@ -24,10 +29,17 @@ def busiest(network: Network, step: StepFigures) -> dict[str, float]:
     found = {}
     for tier, count in network.split().items():
         use = step.tiers[tier]
-        requests = _requests(network, step, tier) * SAMPLE_SECONDS
+        requests = _requests(network, step, tier) * BUSIEST_SECONDS
         if count > 1 and requests > 0 and use.cpu_cores and use.busiest_process_cores is not None:
             found[tier] = _share(use.busiest_process_cores / use.cpu_cores, count, max(1, round(requests)))
     return found
+
+
+def limiting(network: Network, beyond: Sequence[StepFigures]) -> Network:
+    """With the share of the busiest process of each tier in the first of the steps beyond the knee, if it is uneven."""
+    found = busiest(network, nearest(beyond))
+    uneven = {tier: share for tier, share in found.items() if share >= UNEVEN_MIN / network.processes[tier]}
+    return replace(network, busiest=uneven)
 
 
 def _requests(network: Network, step: StepFigures, tier: str) -> float:

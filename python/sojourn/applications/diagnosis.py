@@ -146,7 +146,9 @@ def find(
             are few counts in a step of seconds. The step `top` alone if there is none.
     """
     saturated = saturated or [top]
-    found = [*_processors(top, tiers, CPU_MAX), *_processes(top, tiers), *_waits(low, top, tiers)]
+    # With more load, a process that kept connections prefer leaves the more to others, and waits for cores itself.
+    alone = [*_processes(top, tiers), *_processes(nearest(saturated), tiers)]
+    found = [*_processors(top, tiers, CPU_MAX), *alone, *_waits(low, top, tiers)]
     # Starving threads show contention for cores, but a thread that waits for a lock does not wait for a core. Where
     # most workers wait for a service, threads come back from it in bursts, and starve beside cores that are often idle.
     working = at_work(low, top, saturated, unhindered, tiers)
@@ -196,17 +198,26 @@ def _processes(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[C
         busiest, total = figures.busiest_process_cores, figures.cpu_cores
         if busiest is None or total is None:
             continue
-        # Among several busy processes, a single one is not a limit of its own.
-        is_alone = total <= ALONE * busiest
-        if busiest >= PROCESS_MAX and is_alone:
+        if is_one_full_process(figures):
             because = f"one process of {tier.name} uses {busiest:.2f} cores, and more is not for it if its threads "
             yield Cause(tier=tier.name, cause="cpu", because=because + "take turns; further processes would")
-        elif is_alone and never_sleeps(figures):
+        elif total <= ALONE * busiest and never_sleeps(figures):
             because = (
                 f"one process of {tier.name} runs for {total:.0%} of the time and waits for a core for "
                 f"{figures.core_wait_threads or 0.0:.0%}: it never sleeps"
             )
             yield Cause(tier=tier.name, cause="cpu", because=because)
+
+
+def is_one_full_process(use: TierUse) -> bool:
+    """Whether a single process of a tier is at its end; among several busy ones, it is no limit of its own."""
+    busiest, total = use.busiest_process_cores or 0.0, use.cpu_cores or 0.0
+    return busiest >= PROCESS_MAX and total <= ALONE * busiest
+
+
+def nearest(beyond: Sequence[StepFigures]) -> StepFigures:
+    """The first step beyond the knee, where it began: with more load, others come to their ends, too."""
+    return min(beyond, key=lambda step: step.offered_requests_per_second)
 
 
 def never_sleeps(use: TierUse) -> bool:

@@ -184,6 +184,32 @@ def _with_lock(network: Network, top: StepFigures) -> Network:
     return replace(network, serial=replace(network.serial, part=part))
 
 
+def disk_seconds(
+    below: Sequence[StepFigures], beyond: Sequence[StepFigures], tier: str, names: Sequence[str]
+) -> dict[str, float]:
+    """How long a tier's disk works on a request, by endpoint; empty if that is not known of all, or it does nothing.
+
+    It is the bytes that were read and written in the steps with an endpoint alone, as fast as ever beyond the knee.
+    """
+    moved = {}
+    for step in below:
+        alone = [each.name for each in step.endpoints if each.requests_per_second > 0]
+        own = _disk_bytes_per_second(step, tier)
+        if step.kind == "mix" and len(alone) == 1 and own is not None:
+            moved[alone[0]] = own / step.requests_per_second
+    fast = [own for step in beyond if (own := _disk_bytes_per_second(step, tier))]
+    if not fast or not moved.keys() >= set(names):
+        return {}
+    return {name: moved[name] / max(fast) for name in names}
+
+
+def _disk_bytes_per_second(step: StepFigures, tier: str) -> float | None:
+    use = step.tiers.get(tier)
+    if use is None or use.disk_written_bytes_per_second is None:
+        return None
+    return use.disk_written_bytes_per_second + (use.disk_read_bytes_per_second or 0.0)
+
+
 def beside(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) -> Network:
     """The network with what differs from step to step: the cores that others used, and the busiest processes."""
     taken, own = others(step, tiers), idle(tiers)

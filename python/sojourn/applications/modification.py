@@ -147,7 +147,9 @@ class Modification:
             replace(each, count=max(1, round(each.count * count / present))) if each.tier == tier else each
             for each in network.places
         )
-        return replace(network, processes={**network.processes, tier: count}, places=places)
+        # Who had most of two does not tell who has most of four.
+        busiest = {each: share for each, share in network.busiest.items() if each != tier}
+        return replace(network, processes={**network.processes, tier: count}, busiest=busiest, places=places)
 
     def _cores(self, network: Network) -> Network:
         if self.tier is None:

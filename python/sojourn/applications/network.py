@@ -12,7 +12,7 @@ Its limits come from the layered approximation; `simulation` has the times of gi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from sojourn.applications.contention import Load, Stretch, stretches, utilisatio
 from sojourn.applications.diagnosis import CoreGroup
 
 HOLDING_MIN = 0.1
-"""An endpoint with less than this share of the mean CPU time in the tier with limited places does not use them."""
+"""An endpoint with less than this share of the mean CPU time in and behind the tier with limited places has none."""
 USED_MIN = 0.01
 """An endpoint with less than this share of the mean CPU time in a tier is not seen there."""
 SERIAL_MIN = 0.3
@@ -63,7 +63,9 @@ class Serial:
     seconds: float
     """Seconds per request of the log's mix."""
     part: float = 0.0
-    """Of the waits of those that use it; 0 where it is not known who does."""
+    """Of a lock, the part of the waits of those that use it; 0 where that is not known."""
+    uses: Mapping[str, float] = field(default_factory=dict)
+    """Of a disk, for how many seconds it works on an endpoint's request; empty where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,12 @@ class Network:
     """CPU seconds per request on fully busy cores, by endpoint and tier."""
     waits: Mapping[str, float]
     """Other time of an endpoint's request in an idle system, in seconds."""
+    calibration: float = 1.0
+    """By how much the demands are larger than measured CPU times, so that a process at its end is always busy."""
     processes: Mapping[str, int] = field(default_factory=dict)
     """Tiers whose processes take turns, one core each; other tiers have a process or thread per request."""
     busiest: Mapping[str, float] = field(default_factory=dict)
-    """The share of a tier's requests that one of its processes takes, where it is not an equal one."""
+    """The share of a tier's requests that one of its processes takes, where it is not an equal one: beyond the knee."""
     calls: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """How often the tier in front asks a tier for an endpoint's request, where it is more than once."""
     passes: Mapping[str, int] = field(default_factory=dict)
@@ -122,7 +126,7 @@ class Network:
                 found[f"cores of {', '.join(group.tiers)}"] = limit
         for tier, count in self.processes.items():
             if self.cpu(shares, tier) > 0:
-                found[f"processes of {tier}"] = self._limit_of_cpu(tier, count, shares)
+                found[f"processes of {tier}"] = self._limit_of_cpu(tier, min(count, 1 / self.share(tier, 0)), shares)
         most = min(found.values(), default=math.inf)
         for tier in self.quotas:
             if self.cpu(shares, tier) > 0:
@@ -230,8 +234,12 @@ class Network:
     def holds(self, name: str, places: Places | None) -> bool:
         if places is None:
             return False
-        here = [self.demands.get((each, places.tier), 0.0) for each in self.endpoints]
-        return self.demands.get((name, places.tier), 0.0) >= HOLDING_MIN * sum(here) / len(here)
+        # The less of a request's work is in the tier itself, the less certain it is: the database's is done for it.
+        here = {each: self._work(each, self.behind(places)) for each in self.endpoints}
+        return here[name] >= HOLDING_MIN * sum(here.values()) / len(here)
+
+    def _work(self, name: str, tiers: Iterable[str]) -> float:
+        return sum(self.demands.get((name, tier), 0.0) for tier in tiers)
 
     def behind(self, places: Places) -> tuple[str, ...]:
         """The tiers whose CPU time is used while holding a place."""
@@ -276,6 +284,13 @@ class Network:
         wait = self.waits.get(name, 0.0)
         uses_it = self.serial is not None and wait >= SERIAL_MIN * max(self.waits.values())
         return self.serial.part * wait if self.serial is not None and uses_it else 0.0
+
+    def disk_seconds(self, name: str) -> float:
+        """How long the disk works for an endpoint's request, beside the rest of it.
+
+        Files are written behind and synced at the end: a request ends when the disk and its other parts are done.
+        """
+        return self.serial.uses.get(name, 0.0) if self.serial is not None else 0.0
 
     def cpu_shape(self, name: str) -> tuple[float, ...]:
         """Equally likely relative CPU times of an endpoint's requests."""

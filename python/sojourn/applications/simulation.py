@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from sojourn import _native
 from sojourn.applications.network import Network
 from sojourn.applications.stalls import Stalls
-from sojourn.applications.system_file import OTHERS, OTHERS_SECONDS, UNIT_BYTES, class_of, for_requests
+from sojourn.applications.system_file import DISK, OTHERS, OTHERS_SECONDS, UNIT_BYTES, class_of, for_requests
 from sojourn.calibration.estimate import FloatArray
 
 HALF_WIDTH = 0.02
@@ -77,7 +77,7 @@ def simulated(
     random, said = np.random.default_rng(seed), defaultdict[str, list[tuple[float, float]]](list)
     for replication in range(replications):
         traces = {each: (times, _sizes(network, name, times.size, random)) for each, (name, times) in arrivals.items()}
-        traces |= _of_others(network, taken, ends, stalled, random)
+        traces |= _of_others(network, taken, ends, stalled, random) | _of_the_disk(network, arrivals.values(), random)
         found = _native.simulate_system(
             text, HALF_WIDTH, JOBS_MAX, seed + replication, targets=["mean", "p95"], traces=traces
         )
@@ -93,6 +93,19 @@ def _sizes(network: Network, name: str, count: int, random: np.random.Generator)
     if not shape:
         return random.exponential(UNIT_BYTES, count)
     return random.choice(np.array(shape), count) * (UNIT_BYTES / float(np.mean(shape)))
+
+
+def _of_the_disk(
+    network: Network, arrivals: Iterable[tuple[str, FloatArray]], random: np.random.Generator
+) -> dict[str, tuple[FloatArray, FloatArray]]:
+    """When the disk gets work, which is with each request that uses it, and how much, as sizes."""
+    uses = network.serial.uses if network.serial is not None else {}
+    parts = [(times, np.full(times.size, uses[name])) for name, times in arrivals if uses.get(name, 0.0) > 0]
+    if not parts:
+        return {}
+    times, works = (np.concatenate(each) for each in zip(*parts, strict=True))
+    order = np.argsort(times)
+    return {DISK: (times[order], works[order] * random.exponential(UNIT_BYTES, times.size))}
 
 
 def _of_others(

@@ -77,6 +77,7 @@ def find(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) 
     more = network.larger({each.name: each.requests_per_second for each in step.endpoints})
     usual = {
         each.name: sum(network.demands.get((each.name, tier), 0.0) * more.get(tier, 1.0) for tier in network.tiers)
+        / network.calibration
         for each in step.endpoints
     }
     windows = step.cpu_windows

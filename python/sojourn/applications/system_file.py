@@ -29,7 +29,9 @@ OTHERS_SECONDS = 0.002
 OTHERS = "others"
 """The class of other programs."""
 SERIAL = "serial"
-"""The station of the lock."""
+"""The station of the lock, or of the disk."""
+DISK = "disk"
+"""The class of the disk's work."""
 UNIT_BYTES = 1000
 """The size of a mean request, where sizes represent the common factor of all parts."""
 RATE_MIN = 1e-6
@@ -104,6 +106,9 @@ def for_requests(network: Network, rates: Mapping[str, float], classes: Mapping[
     lines += _station("elsewhere", 'discipline = "is"')
     if network.serial is not None:
         lines += _station(SERIAL, 'discipline = "fifo"')
+        if any(network.disk_seconds(name) > 0 for name in classes.values()):
+            lines += _class(DISK, "the disk's work", RATE_MIN, ())
+            lines += [f"route = [{_visit(SERIAL, _demand(1.0))}]", ""]
     for class_name, name in classes.items():
         lines += _class(class_name, name, rates.get(name, 0.0), network.cpu_shape(name))
         turns = {tier: count for tier, count in network.split().items() if network.uses(name, tier)}
@@ -157,7 +162,9 @@ class _Route:
             alone = share * self._network.alone_seconds(self._name)
             waited = share * self._network.waits.get(self._name, 0.0) - alone
             visits = [_visit("elsewhere", _waiting(self._network, self._name, waited), _holding(held))]
-            return [*visits, _visit(SERIAL, _demand(alone), _holding(held))] if alone > 0 else visits
+            if alone > 0 or share * self._network.disk_seconds(self._name) > 0:
+                visits.append(_visit(SERIAL, _demand(max(alone, NOWHERE_SECONDS)), _holding(held)))
+            return visits
         tier, others = tiers[0], tiers[1:]
         calls = self._network.calls.get((self._name, others[0]), 1) if others else 1
         pieces = calls + 1 if others else 1
