@@ -676,6 +676,12 @@ def test_how_long_the_disk_works_is_told_by_the_bytes_of_each_endpoint_alone() -
     assert fitting.disk_seconds([page, search], [moving(page, 0.0)], "db", [PAGE, SEARCH]) == {}
 
 
+def test_a_low_load_that_was_not_taken_after_one_too_many_tells_nothing_of_the_knee(plain: ApplicationSummary) -> None:
+    broken = measured(network(), 2.0, SHARES, "recovery", 1).model_copy(update={"failed_because": "no answers"})
+    summary = plain.model_copy(update={"steps": [*plain.steps, broken]})
+    assert answer._saturated(summary) == answer._saturated(plain) != []
+
+
 def test_a_process_that_has_most_requests_is_the_limit_until_there_are_others() -> None:
     even = network(variations={PAGE: 0.0, SEARCH: 0.0})
 

@@ -83,7 +83,7 @@ def test_chance_is_no_stall_and_shows_how_much_cpu_times_vary() -> None:
     assert 0.2 < float(np.median([each or 0.0 for each in told])) < 0.4
 
 
-def test_demands_that_are_scaled_to_the_knee_do_not_make_cores_seem_faster() -> None:
+def test_demands_that_are_scaled_to_a_full_process_do_not_make_cores_seem_faster() -> None:
     plain = replace(NETWORK, variations={PAGE: 0.25})
     scaled = replace(plain, demands={(PAGE, "app"): 1.15 * DEMAND}, calibration=1.15)
     measured = step(150.0, 1, {11: 0.12})

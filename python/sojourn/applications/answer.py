@@ -82,7 +82,7 @@ def _lowest(below: Sequence[StepFigures]) -> StepFigures:
 
 def _saturated(summary: ApplicationSummary) -> list[StepFigures]:
     """The steps of the log's mix beyond the knee."""
-    return [step for step in summary.steps if step.failed_because is not None and step.kind != "mix"]
+    return [step for step in summary.steps if step.failed_because is not None and step.tells_the_knee]
 
 
 def _fitted(
@@ -197,7 +197,7 @@ def _connected(
 def _with_full_process(found: Fitted, tier: str | None, beyond: Sequence[StepFigures]) -> Fitted:
     """CPU times so that a single process at its end is busy all the time.
 
-    While its threads hand over to each other it is not, for 5 to 10 % of the time.
+    While its threads hand over to each other it is not, for up to 12 % of the time.
     """
     full = [
         step.tiers[tier] for step in beyond if tier in step.tiers and diagnosis.is_one_full_process(step.tiers[tier])

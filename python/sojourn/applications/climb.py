@@ -19,7 +19,15 @@ from sojourn.applications.diagnosis import unhindered_seconds
 from sojourn.applications.failures import cure, in_words
 from sojourn.applications.request import Effort
 from sojourn.applications.schedule import Schedule
-from sojourn.applications.summary import CLIMB, CpuWindows, EndpointFigures, IdleUse, StepFigures, TierDescription
+from sojourn.applications.summary import (
+    CLIMB,
+    RECOVERY,
+    CpuWindows,
+    EndpointFigures,
+    IdleUse,
+    StepFigures,
+    TierDescription,
+)
 from sojourn.applications.traffic import EndpointStep, Step, Traffic
 from sojourn.calibration.utilisation_law import points_min
 from sojourn.engine.progress import ProgressLine
@@ -69,7 +77,6 @@ step.
 SLOW_SECONDS_MIN = 0.3
 COOL_SECONDS_MAX = 20.0
 COOL_SECONDS = 1.0
-RECOVERY = "recovery"
 RECOVERY_FRACTION = 0.3
 """While the system recovers, it is loaded with this fraction of a rate that it has sustained."""
 RECOVERY_TRIES = 3
@@ -444,4 +451,4 @@ def shares(counts: Mapping[str, int]) -> dict[str, float]:
 
 def log_mix(steps: Sequence[tuple[Step, StepFigures]]) -> list[tuple[Step, StepFigures]]:
     """The steps with the log's own mix, but for those that show whether the system is still there."""
-    return [each for each in steps if each[1].kind not in ("mix", RECOVERY)]
+    return [each for each in steps if each[1].tells_the_knee]

@@ -12,7 +12,7 @@ Its limits come from the layered approximation; `simulation` has the times of gi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -98,7 +98,7 @@ class Network:
     processes: Mapping[str, int] = field(default_factory=dict)
     """Tiers whose processes take turns, one core each; other tiers have a process or thread per request."""
     busiest: Mapping[str, float] = field(default_factory=dict)
-    """The share of a tier's requests that one of its processes takes, where it is not an equal one: beyond the knee."""
+    """The share of a tier's requests that one process takes, in a step or beyond the knee, where it is unequal."""
     calls: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """How often the tier in front asks a tier for an endpoint's request, where it is more than once."""
     passes: Mapping[str, int] = field(default_factory=dict)
@@ -235,11 +235,9 @@ class Network:
         if places is None:
             return False
         # The less of a request's work is in the tier itself, the less certain it is: the database's is done for it.
-        here = {each: self._work(each, self.behind(places)) for each in self.endpoints}
+        tiers = self.behind(places)
+        here = {each: sum(self.demands.get((each, tier), 0.0) for tier in tiers) for each in self.endpoints}
         return here[name] >= HOLDING_MIN * sum(here.values()) / len(here)
-
-    def _work(self, name: str, tiers: Iterable[str]) -> float:
-        return sum(self.demands.get((name, tier), 0.0) for tier in tiers)
 
     def behind(self, places: Places) -> tuple[str, ...]:
         """The tiers whose CPU time is used while holding a place."""

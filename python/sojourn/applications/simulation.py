@@ -99,8 +99,8 @@ def _of_the_disk(
     network: Network, arrivals: Iterable[tuple[str, FloatArray]], random: np.random.Generator
 ) -> dict[str, tuple[FloatArray, FloatArray]]:
     """When the disk gets work, which is with each request that uses it, and how much, as sizes."""
-    uses = network.serial.uses if network.serial is not None else {}
-    parts = [(times, np.full(times.size, uses[name])) for name, times in arrivals if uses.get(name, 0.0) > 0]
+    named = [(times, network.disk_seconds(name)) for name, times in arrivals]
+    parts = [(times, np.full(times.size, seconds)) for times, seconds in named if seconds > 0]
     if not parts:
         return {}
     times, works = (np.concatenate(each) for each in zip(*parts, strict=True))

@@ -15,6 +15,8 @@ SUMMARY = "application.json"
 """The name of its file."""
 CLIMB = "climb"
 """The kind of steps with the log's mix around the knee."""
+MIX, RECOVERY = "mix", "recovery"
+"""The kinds of steps with other mixes, and of those that show whether the system is still there."""
 ERRORS_MAX: Mapping[str, float] = {"throughput": 0.05, "mean": 0.15, "p95": 0.25}
 """Largest relative errors of a credible model beyond chance, in the median over endpoints and held-out loads."""
 
@@ -97,6 +99,11 @@ class StepFigures(Record):
     """None where it was not measured."""
     stalled_cpu_seconds: float | None = None
     """CPU time that was lost to its requests, as when a hypervisor takes the cores; None where there is no model."""
+
+    @property
+    def tells_the_knee(self) -> bool:
+        """True if it has the log's own mix, and does not only show whether the system is still there."""
+        return self.kind not in (MIX, RECOVERY)
 
 
 class IdleUse(Record):

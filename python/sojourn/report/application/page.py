@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from sojourn.applications.climb import RECOVERY
-from sojourn.applications.summary import ERRORS_MAX, SUMMARY, ApplicationSummary, Model, StepFigures
+from sojourn.applications.summary import ERRORS_MAX, RECOVERY, SUMMARY, ApplicationSummary, Model, StepFigures
 from sojourn.applications.verdicts import objective_in_words
 from sojourn.planning.system_document import SystemDocument
 from sojourn.report.application.terminal import sentences
@@ -117,7 +116,7 @@ def _what_if(summary: ApplicationSummary) -> Markup | None:
             None,
         )
         for step in sorted(summary.steps, key=lambda step: step.offered_requests_per_second)
-        if step.kind not in ("mix", RECOVERY) and step.failed_because is None
+        if step.tells_the_knee and step.failed_because is None
     ]
     path = f"class.{document.system.classes[0].name}.rate" if single else "traffic"
     question = Question(
