@@ -610,6 +610,17 @@ def test_workers_that_are_used_up_are_counted_and_more_of_them_predicted() -> No
     assert far.limited_by == "cores of web, app, db"
 
 
+@pytest.mark.parametrize(("error", "is_mended"), [(0.8, True), (1.25, True), (0.4, False)])
+def test_waits_are_those_by_which_all_places_are_held_beyond_the_knee(error: float, is_mended: bool) -> None:
+    truth = network(places=(Places("workers", "app", 4),))
+    knee = truth.capacity(SHARES)
+    sustained = [low_step((knee * SHARES[PAGE] * more, knee * SHARES[SEARCH] * more), 1.0) for more in (0.95, 1.05)]
+    waits = {name: wait * error for name, wait in truth.waits.items()}
+    found = fitting.Fitted(replace(truth, waits=waits), TIERS, [], [])
+    filled = answer._filled(found, truth.places[0], sustained).network
+    assert filled.waits == pytest.approx(truth.waits if is_mended else waits, rel=0.02)
+
+
 def test_connections_are_as_many_as_the_database_has_in_use() -> None:
     truth = network(waits={PAGE: 0.1, SEARCH: 0.1}, places=(Places("connections", "app", 8),))
     used = DatabaseUse(

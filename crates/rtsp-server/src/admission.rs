@@ -16,6 +16,8 @@ pub enum LimitReached {
     Sessions,
     Address,
     Bandwidth,
+    /// The data of playing sessions comes too late from the disk.
+    ReadDelay,
 }
 
 /// The limits and the reservations.
@@ -27,6 +29,8 @@ pub struct Admission {
     sessions: usize,
     networks: HashMap<Network, u32>,
     reserved: u64,
+    /// True while data comes later from the disk than allowed: another session would delay those that play.
+    is_disk_behind: bool,
 }
 
 impl Admission {
@@ -38,17 +42,33 @@ impl Admission {
             sessions: 0,
             networks: HashMap::new(),
             reserved: 0,
+            is_disk_behind: false,
         }
+    }
+
+    /// Says whether data comes later from the disk than allowed.
+    pub fn set_disk_behind(&mut self, is_disk_behind: bool) {
+        self.is_disk_behind = is_disk_behind;
     }
 
     pub fn reserved(&self) -> u64 {
         self.reserved
     }
 
-    /// Checks that a session of `peer` at this rate can play.
+    /// Checks that the disk has time for a new session.
     ///
     /// # Errors
+    /// If it has none.
+    pub fn check_disk(&self) -> Result<(), LimitReached> {
+        if self.is_disk_behind { Err(LimitReached::ReadDelay) } else { Ok(()) }
+    }
+
+    /// Checks that a session of `peer` at this rate can begin to play.
+    ///
+    /// # Errors
+    /// If a limit is reached.
     pub fn check(&self, peer: IpAddr, bits_per_second: u64) -> Result<(), LimitReached> {
+        self.check_disk()?;
         if self.sessions >= self.sessions_max {
             return Err(LimitReached::Sessions);
         }
@@ -196,6 +216,16 @@ mod tests {
         admission.release(here, 40);
         admission.release(there, 20);
         assert_eq!((admission.reserved(), admission.networks.len()), (0, 0));
+    }
+
+    #[test]
+    fn while_the_disk_is_behind_nobody_begins_to_play() {
+        let mut admission = Admission::new(&Settings::default());
+        admission.set_disk_behind(true);
+        assert_eq!(admission.check(host(1), 1), Err(LimitReached::ReadDelay));
+        assert_eq!(admission.check_bandwidth(1), Ok(()), "who plays already may add a track");
+        admission.set_disk_behind(false);
+        assert_eq!(admission.check(host(1), 1), Ok(()));
     }
 
     fn host(number: u8) -> IpAddr {

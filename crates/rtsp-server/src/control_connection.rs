@@ -73,6 +73,8 @@ pub enum Waiting {
     No,
     Yes,
     Over(Result<OpenFilm, FilmError>),
+    /// It took too long.
+    Expired,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -50,6 +50,8 @@ counter_table! {
     LimitSetups "limit_hits_setups_max" Limit "Sessions ended because too many had never played and others were new."
     LimitSetup "limit_hits_setup_timeout" Limit "Sessions ended because they did not start to play in time."
     LimitHead "limit_hits_head_timeout" Limit "Connections closed because a request took too long to arrive."
+    LimitOpen "limit_hits_open_timeout" Limit "Requests answered 503 because opening the film took too long."
+    LimitReadDelay "limit_hits_read_delay_max" Limit "Requests for new sessions answered 503 because the data of playing ones came too late from the disk."
     LimitIdle "limit_hits_idle_timeout" Limit "Connections closed because they had neither a session nor a request."
     LimitSend "limit_hits_send_timeout" Limit "Connections closed because the client read nothing."
     LimitFailures "limit_hits_authentication_failures" Limit "Requests answered 503 because too many from their address had a wrong user name or password."

@@ -80,16 +80,31 @@ pub enum Bytes {
 pub struct FilmCache {
     catalogue: Arc<Catalogue>,
     helpers: Helpers,
+    helper_count: usize,
     caches: Caches,
     tester: Tester,
     films: HashMap<SitePath<'static>, Known>,
     films_max: usize,
     /// The film that each connection waits for, and the previous version.
     openings: HashMap<u64, (SitePath<'static>, Option<OpenFilm>)>,
-    /// The chunk that each session waits for: file and offset. One at a time, because a helper's outcome does not name
-    /// its chunk.
-    loads: HashMap<u64, (Arc<Document>, u64)>,
+    /// The chunk that each session waits for. One at a time, because a helper's outcome does not name its chunk.
+    loads: HashMap<u64, Load>,
+    loaded: Loaded,
     done: Vec<(u64, Done)>,
+}
+
+struct Load {
+    document: Arc<Document>,
+    offset: u64,
+    /// When its first bytes are to be sent.
+    due: Duration,
+}
+
+/// The reads done since the delay was last asked for, and by how much they were late.
+#[derive(Default)]
+struct Loaded {
+    count: u32,
+    delay: Duration,
 }
 
 struct Known {
@@ -112,12 +127,14 @@ impl FilmCache {
         Ok(FilmCache {
             catalogue,
             helpers,
+            helper_count: settings.helpers,
             caches: Caches::new(&budgets),
             tester: Tester::new(residency::ALL[0], residency::TRUST),
             films: HashMap::new(),
             films_max: settings.films_max,
             openings: HashMap::new(),
             loads: HashMap::new(),
+            loaded: Loaded::default(),
             done: Vec::new(),
         })
     }
@@ -151,9 +168,9 @@ impl FilmCache {
         None
     }
 
-    /// The chunk of `document` with this number; if it is not in memory it is delivered later for `token`, possibly
-    /// after one requested earlier.
-    pub fn chunk(&mut self, document: &Arc<Document>, number: u64, token: u64) -> Bytes {
+    /// The chunk of `document` with this number, `due` to be sent; if it is not in memory it is delivered later for
+    /// `token`, possibly after one requested earlier.
+    pub fn chunk(&mut self, document: &Arc<Document>, number: u64, token: u64, due: Duration) -> Bytes {
         let offset = number * document.chunk_bytes();
         if let Some(chunk) = self.caches.chunk(document, offset) {
             return Bytes::Here(Arc::clone(chunk));
@@ -171,7 +188,8 @@ impl FilmCache {
             if self.helpers.submit(token, Job::Load(range)).is_err() {
                 return Bytes::Busy;
             }
-            self.loads.insert(token, (Arc::clone(document), offset));
+            let load = Load { document: Arc::clone(document), offset, due };
+            self.loads.insert(token, load);
         }
         Bytes::Later
     }
@@ -210,7 +228,9 @@ impl FilmCache {
                     outcomes.push((token, Outcome::Film(film)));
                 }
                 Done::Loaded(loaded) => {
-                    let Some((document, offset)) = self.loads.remove(&token) else { continue };
+                    let Some(Load { document, offset, due }) = self.loads.remove(&token) else { continue };
+                    self.loaded.count += 1;
+                    self.loaded.delay += now.saturating_sub(due);
                     let chunk = loaded.and_then(|chunk| chunk.ok_or(LoadError::Failed));
                     if let Ok(chunk) = &chunk {
                         self.caches.insert_chunk(&document, offset, chunk);
@@ -222,6 +242,18 @@ impl FilmCache {
         }
         self.done = done;
         outcomes
+    }
+
+    /// How late data comes from the disk: the mean of the reads done since the last call, or, if none is, the delay of
+    /// the latest so far. Zero if every waiting session has a helper: a disk that spins up is slow, but not shared by
+    /// too many.
+    pub fn read_delay(&mut self, now: Duration) -> Duration {
+        let Loaded { count, delay } = std::mem::take(&mut self.loaded);
+        if self.loads.len() <= self.helper_count {
+            return Duration::ZERO;
+        }
+        let first_due = self.loads.values().map(|load| load.due).min().unwrap_or(now);
+        delay.checked_div(count).unwrap_or_else(|| now.saturating_sub(first_due))
     }
 
     /// The number of films whose index is in memory.
@@ -345,5 +377,44 @@ impl Origin for Catalogue {
 
     fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         self.directory.read(document, offset, into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use sojourn_media::mp4::example;
+
+    #[test]
+    fn a_delay_is_that_of_sessions_that_queue_for_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("film.mp4"), example::film()).unwrap();
+        let settings = Settings { helpers: 1, ..Settings::default() };
+        let mut films = FilmCache::open(folder.path(), &settings).unwrap();
+        let path = SitePath::decode(b"/film.mp4").unwrap();
+        assert!(films.film(&path, 7, Duration::ZERO).is_none());
+        let began = Instant::now();
+        let open = loop {
+            assert!(began.elapsed() < Duration::from_secs(30));
+            let mut outcomes = films.collect(Duration::ZERO, &mut Counts::default());
+            if let Some((7, Outcome::Film(film))) = outcomes.pop() {
+                break film.unwrap();
+            }
+        };
+        let wait = |films: &mut FilmCache, token, due| {
+            let load = Load { document: Arc::clone(&open.document), offset: 0, due };
+            films.loads.insert(token, load);
+        };
+        let seconds = Duration::from_secs;
+        assert_eq!(films.read_delay(seconds(10)), Duration::ZERO);
+        wait(&mut films, 1, seconds(4));
+        assert_eq!(films.read_delay(seconds(10)), Duration::ZERO, "it has the helper to itself");
+        wait(&mut films, 2, seconds(7));
+        assert_eq!(films.read_delay(seconds(10)), seconds(6), "nothing comes");
+        films.loaded = Loaded { count: 2, delay: seconds(1) };
+        assert_eq!(films.read_delay(seconds(10)), seconds(1) / 2);
+        assert_eq!(films.read_delay(seconds(11)), seconds(7), "only what came since");
     }
 }

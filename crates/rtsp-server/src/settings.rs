@@ -22,6 +22,10 @@ pub struct Settings {
     pub setup_timeout: Duration,
     /// Timeout for receiving a request.
     pub head_timeout: Duration,
+    /// Timeout for opening a film.
+    pub open_timeout: Duration,
+    /// While data comes from the disk later than this after it was due, on average, no other session begins to play.
+    pub read_delay_max: Duration,
     /// How long a connection may have neither a session nor a request.
     pub idle_timeout: Duration,
     /// How long a client may read nothing of queued data.
@@ -48,6 +52,8 @@ impl Default for Settings {
             session_timeout: Duration::from_secs(60),
             setup_timeout: Duration::from_secs(15),
             head_timeout: Duration::from_secs(15),
+            open_timeout: Duration::from_secs(3),
+            read_delay_max: Duration::from_millis(250),
             idle_timeout: Duration::from_secs(30),
             send_timeout: Duration::from_secs(30),
             body_cache_bytes: 128 << 20,

@@ -8,7 +8,7 @@ use sojourn_content::{Document, Urgency};
 
 use crate::film::Film;
 use crate::film_cache::{Bytes, Chunk, FilmCache, OpenFilm};
-use crate::send_schedule::Schedule;
+use crate::send_schedule::{Due, Schedule};
 use sojourn_media::packetiser::Unit;
 use sojourn_media::rtp::rtcp::Reception;
 use sojourn_media::rtsp::{LowerTransport, Playing, Session};
@@ -166,13 +166,14 @@ impl Stream {
         self.serial = self.serial.wrapping_add(1);
     }
 
-    /// The bytes of `unit`; gathered in `room` if they span several chunks.
-    pub fn find(&mut self, unit: &Unit, film_cache: &mut FilmCache, token: u64, room: &mut Vec<u8>) -> Found {
+    /// The bytes of the `due` unit; gathered in `room` if they span several chunks.
+    pub fn find(&mut self, due: &Due, film_cache: &mut FilmCache, token: u64, room: &mut Vec<u8>) -> Found {
+        let unit = &due.unit;
         let (start, end) = (unit.first.offset, unit.first.offset + u64::from(unit.size));
         let chunk_bytes = self.document.chunk_bytes();
         let chunks = start / chunk_bytes..=end.saturating_sub(1).max(start) / chunk_bytes;
         for number in chunks.clone() {
-            match self.hold(number, film_cache, token) {
+            match self.hold(number, film_cache, token, due.at) {
                 Bytes::Here(_) => {}
                 Bytes::Later => {
                     // Also read the rest of it meanwhile.
@@ -214,7 +215,7 @@ impl Stream {
         self.held.retain(|(chunk, _)| senders.iter().any(|sender| sender.chunk == chunk.number));
     }
 
-    fn hold(&mut self, number: u64, film_cache: &mut FilmCache, token: u64) -> Bytes {
+    fn hold(&mut self, number: u64, film_cache: &mut FilmCache, token: u64, due: Duration) -> Bytes {
         if let Some(chunk) = self.held(number) {
             return Bytes::Here(chunk);
         }
@@ -223,7 +224,7 @@ impl Stream {
         if self.unreadable == Some(wanted) {
             return Bytes::Never;
         }
-        let bytes = film_cache.chunk(&self.document, number, token);
+        let bytes = film_cache.chunk(&self.document, number, token, due);
         if let Bytes::Here(chunk) = &bytes {
             self.held.push((wanted, Arc::clone(chunk)));
         }

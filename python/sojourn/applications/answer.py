@@ -30,6 +30,8 @@ system.
 """
 ACCEPTED_LAST = 0.5
 """If more than this share of the waiting requests is not accepted, they wait for any process."""
+FILLED_MAX = 1.35
+"""Waits that differ by a larger factor from those by which places are all held beyond the knee have another reason."""
 HELD = {"workers": "workers", "outside": "workers", "connections": "connections"}
 """By cause, the kind of places whose number is the limit."""
 COUNT_ROUNDS = 3
@@ -117,11 +119,14 @@ def _fitted(
     what = HELD[first.cause]
     if what == "connections" and top.database is not None:
         used = top.database.active + top.database.in_transaction
-        return fitting.with_waits(free, top, seed, places=(_as_many(what, first.tier, used, top, free.network),))
-    return _with_counted(free, what, first.tier, top, seed)
+        places = _as_many(what, first.tier, used, top, free.network)
+        return _filled(fitting.with_waits(free, top, seed, places=(places,)), places, beyond)
+    return _with_counted(free, what, first.tier, top, beyond, seed)
 
 
-def _with_counted(free: Fitted, what: str, tier: str, top: StepFigures, seed: int) -> Fitted:
+def _with_counted(
+    free: Fitted, what: str, tier: str, top: StepFigures, beyond: Sequence[StepFigures], seed: int
+) -> Fitted:
     """With as many places as are held beyond the knee, by Little's law.
 
     That depends on how long requests wait for others than places, and this on how many places there are. Without any
@@ -134,7 +139,23 @@ def _with_counted(free: Fitted, what: str, tier: str, top: StepFigures, seed: in
         if places in found.network.places:
             break
         found = fitting.with_waits(free, top, seed, places=(places,))
-    return found
+    return _filled(found, places, beyond)
+
+
+def _filled(found: Fitted, places: Places, beyond: Sequence[StepFigures]) -> Fitted:
+    """With waits so that all places are held by what the steps beyond the knee sustained.
+
+    The fitted waits come from the few requests of low loads, and from a guess of how long these waited for a place.
+    Near the limit of places their errors are multiplied.
+    """
+    network = found.network
+    sustained = [(each.name, each.requests_per_second / len(beyond)) for step in beyond for each in step.endpoints]
+    rates = {name: sum(rate for own, rate in sustained if own == name) for name in network.endpoints}
+    factor = network.filling(rates, places)
+    if not 1 / FILLED_MAX <= factor <= FILLED_MAX:
+        return found
+    waits = {name: wait * (factor if network.holds(name, places) else 1.0) for name, wait in network.waits.items()}
+    return replace(found, network=replace(network, waits=waits))
 
 
 def _as_many(what: str, tier: str, held: float, top: StepFigures, network: Network) -> Places:

@@ -247,6 +247,15 @@ class Network:
         """How many places are held at a throughput, by requests that do not wait for cores."""
         return self._held_at(rates, places, self._alone())
 
+    def filling(self, rates: Mapping[str, float], places: Places) -> float:
+        """The factor on the waits by which all places are held at a throughput; infinite if cores saturate before."""
+        stretched = self._stretches(rates)
+        waiting = sum(rate * self.waits.get(name, 0.0) for name, rate in rates.items() if self.holds(name, places))
+        if stretched is None or waiting <= 0:
+            return math.inf
+        working = self._held_at(rates, places, stretched) - waiting
+        return max(0.0, places.count - working) / waiting
+
     def _held(self, name: str, places: Places, stretched: Mapping[str, Stretch]) -> float:
         if not self.holds(name, places):
             return 0.0

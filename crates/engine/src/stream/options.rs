@@ -102,6 +102,12 @@ pub struct LimitOptions {
     /// Timeout for receiving a request
     #[arg(long, default_value = "15s", value_name = "TIME", value_parser = duration)]
     pub head_timeout: Duration,
+    /// Timeout for opening a film; then its request is answered 503
+    #[arg(long, default_value = "3s", value_name = "TIME", value_parser = duration)]
+    pub open_timeout: Duration,
+    /// While data comes from the disk later than this after it was due, on average, new sessions are answered 503
+    #[arg(long, default_value = "250ms", value_name = "TIME", value_parser = duration)]
+    pub read_delay_max: Duration,
     /// Timeout of a connection with neither a session nor a request
     #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration)]
     pub idle_timeout: Duration,
@@ -126,6 +132,8 @@ impl Options {
             session_timeout: limits.session_timeout,
             setup_timeout: limits.setup_timeout,
             head_timeout: limits.head_timeout,
+            open_timeout: limits.open_timeout,
+            read_delay_max: limits.read_delay_max,
             idle_timeout: limits.idle_timeout,
             send_timeout: limits.send_timeout,
             body_cache_bytes: self

@@ -274,6 +274,9 @@ mod tests {
         *readings[place].value().unwrap_or_else(|| panic!("{name}: {:?}", readings[place]))
     }
 
+    /// One test at a time looks at the threads of this program: one of them starts many.
+    static THREADS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
     #[test]
     fn our_own_process_has_all_of_them() {
         let mut source = Processes::new(&[std::process::id()]);
@@ -290,6 +293,7 @@ mod tests {
 
     #[test]
     fn the_busiest_thread_is_told_from_the_sum_of_all() {
+        let _threads = THREADS.lock();
         let mut source = Processes::new(&[std::process::id()]);
         source.read();
         let (until, used) = (clock::now() + Nanos(300_000_000), clock::thread_cpu());
@@ -308,6 +312,7 @@ mod tests {
 
     #[test]
     fn of_many_threads_the_last_look_counts_until_it_is_old() {
+        let _threads = THREADS.lock();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let ended = std::sync::Arc::new(std::sync::Mutex::new(ended));
         let wait = |_| {

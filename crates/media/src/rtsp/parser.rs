@@ -9,7 +9,7 @@
 //! different Content-Lengths, NUL and line feeds in values, refuses targets without a scheme, and needs 5 ms for a head
 //! of 1.6 kB that arrives byte by byte, because it starts over with each byte.
 
-use sojourn_http::token::{is_text, is_token};
+use sojourn_http::token::{all_graphic, all_text, is_token};
 
 use super::message::{
     BODY_BYTES_MAX, FIELDS_MAX, Fields, HEAD_BYTES_MAX, Interleaved, LINE_ENDS_MAX, Message, Method, Request,
@@ -170,7 +170,7 @@ fn check_fields(fields: &str) -> Result<Fields<'_>, ParseError> {
             return Err(ParseError::HeadTooLong);
         }
         let (name, value) = line.split_once(':').ok_or(ParseError::FieldLine)?;
-        if name.is_empty() || !name.bytes().all(is_token) || !value.bytes().all(is_text) {
+        if name.is_empty() || !name.bytes().all(is_token) || !all_text(value.as_bytes()) {
             return Err(ParseError::FieldLine);
         }
     }
@@ -195,13 +195,12 @@ fn start_line<'b>(line: &'b str, fields: Fields<'b>, body: &'b [u8]) -> Result<M
         let version = version(first)?;
         let is_status = second.len() == 3 && second.bytes().all(|byte| byte.is_ascii_digit());
         let status = second.parse().ok().filter(|_| is_status).ok_or(ParseError::StartLine)?;
-        if !third.bytes().all(is_text) {
+        if !all_text(third.as_bytes()) {
             return Err(ParseError::StartLine);
         }
         return Ok(Message::Response(Response { version, status, reason: third, fields, body }));
     }
-    let is_visible = |byte: u8| byte.is_ascii_graphic();
-    if !first.bytes().all(is_token) || second.is_empty() || !second.bytes().all(is_visible) {
+    if !first.bytes().all(is_token) || second.is_empty() || !all_graphic(second.as_bytes()) {
         return Err(ParseError::StartLine);
     }
     let version = version(third)?;

@@ -83,7 +83,13 @@ impl Server<'_> {
                 connection.film = Waiting::Yes;
                 return Ok(None);
             }
+            Waiting::Expired => {
+                // Stays expired, so that this connection is closed after the answer.
+                connection.film = Waiting::Expired;
+                return Err(Status::ServiceUnavailable.into());
+            }
             Waiting::No => {
+                self.admission.check_disk().map_err(|full| self.refuse_full(full))?;
                 let path = SitePath::decode(target.path.as_bytes()).map_err(|_| Status::BadRequest)?;
                 match self.film_cache.film(&path, token, self.now) {
                     Some(film) => film,

@@ -301,6 +301,8 @@ impl<'a> Server<'a> {
             return;
         }
         self.shown = self.now;
+        let is_disk_behind = self.film_cache.read_delay(self.now) > self.site.settings.read_delay_max;
+        self.admission.set_disk_behind(is_disk_behind);
         let playing = self.streams.iter().filter(|stream| stream.schedule.is_some()).count() as u64;
         let counts = &mut self.counts;
         counts.set(Counter::SessionsPlaying, playing);

@@ -149,7 +149,7 @@ impl Server<'_> {
                 return Sent::Done;
             }
         }
-        let found = stream.find(&due.unit, &mut self.film_cache, token | STREAMS, &mut self.room);
+        let found = stream.find(due, &mut self.film_cache, token | STREAMS, &mut self.room);
         let within;
         let bytes = match found {
             Found::Within(chunk, start) => {

@@ -150,6 +150,7 @@ impl Server<'_> {
         let (counter, status) = match full {
             LimitReached::Sessions => (Counter::LimitSessions, Status::ServiceUnavailable),
             LimitReached::Address => (Counter::LimitSessionsPerAddress, Status::ServiceUnavailable),
+            LimitReached::ReadDelay => (Counter::LimitReadDelay, Status::ServiceUnavailable),
             LimitReached::Bandwidth => (Counter::RefusedBandwidth, Status::NotEnoughBandwidth),
         };
         self.counts.count(counter);

@@ -7,6 +7,7 @@ use rustix::event::epoll;
 
 use super::{DATAGRAMS, LISTENERS, Server};
 use crate::access_log::Ending;
+use crate::control_connection::Waiting;
 use crate::counters::Counter;
 
 /// After an upgrade, connections without a session for this long are closed.
@@ -93,7 +94,8 @@ impl Server<'_> {
         }
     }
 
-    /// Closes a connection that has been silent, or has read nothing, for too long; returns true if it did.
+    /// Closes a connection that has been silent, or has read nothing, for too long; returns true if it did. One whose
+    /// film takes too long to open is answered first.
     fn sweep_connection(&mut self, token: u64) -> bool {
         let settings = &self.site.settings;
         let (mut idle, head, send) = (settings.idle_timeout, settings.head_timeout, settings.send_timeout);
@@ -102,6 +104,12 @@ impl Server<'_> {
         }
         let connection = self.connections.at(token);
         let waits = |since: Duration| self.now.saturating_sub(since);
+        if matches!(connection.film, Waiting::Yes) && waits(connection.since) > settings.open_timeout {
+            connection.film = Waiting::Expired;
+            self.counts.count(Counter::LimitOpen);
+            self.make_ready(token);
+            return false;
+        }
         let limit = if connection.waiting_bytes() > 0 && waits(connection.taken) > send {
             Counter::LimitSend
         } else if !connection.received.is_empty()

@@ -266,3 +266,17 @@ fn a_storm_of_seeks_is_sent_no_more_than_one_viewer_can_see() {
     let samples = counts.value(Counter::FramesSent);
     assert!(samples < 1000, "{samples} samples for 2,000 beginnings");
 }
+
+#[test]
+fn a_film_that_does_not_open_in_time_is_refused() {
+    // Without helpers nothing is ever read, as from a mount whose server has gone.
+    let settings = Settings { helpers: 0, open_timeout: Duration::from_millis(50), ..Settings::default() };
+    let (counts, _) = serving(settings, |address| {
+        let mut client = Client::connect(address);
+        assert_eq!(client.ask("DESCRIBE", "/film.mp4", "").status, 503);
+        assert!(client.next().is_err(), "the film may come later, and is not another request's");
+        let mut other = Client::connect(address);
+        assert_eq!(other.ask("OPTIONS", "/film.mp4", "").status, 200);
+    });
+    assert_eq!(counts.value(Counter::LimitOpen), 1);
+}

@@ -9,6 +9,7 @@ use anyhow::{Context, anyhow, ensure};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use sojourn_cgi::Application;
+use sojourn_http::token::is_target;
 use sojourn_load::{TlsError, Trust, client_config};
 use sojourn_s3::Location;
 use sojourn_server::UpstreamLimits;
@@ -273,8 +274,11 @@ fn addresses(url: &UpstreamUrl) -> anyhow::Result<Vec<Address>> {
 
 /// Parses a path with an optional query, as in a request.
 fn health_path(text: &str) -> Result<String, String> {
-    let is_target = text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
-    if is_target { Ok(text.to_owned()) } else { Err("write a path such as /health".to_owned()) }
+    if text.starts_with('/') && is_target(text.as_bytes()) {
+        Ok(text.to_owned())
+    } else {
+        Err("write a path such as /health".to_owned())
+    }
 }
 
 pub fn upstream(text: &str) -> Result<UpstreamUrl, UpstreamUrlError> {
