@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -139,7 +140,27 @@ def _with_counted(
         if places in found.network.places:
             break
         found = fitting.with_waits(free, top, seed, places=(places,))
+    # What was waited for a place at low loads may hide in the waits still, and let twice as many seem to be held.
+    each = free.network.processes.get(tier, 1) if not places.is_shared else 1
+    while places.count > each:
+        fewer = replace(places, count=places.count - each)
+        other = fitting.with_waits(free, top, seed, places=(fewer,))
+        if _misfilled(other, fewer, beyond) >= _misfilled(found, places, beyond):
+            break
+        found, places = other, fewer
     return _filled(found, places, beyond)
+
+
+def _misfilled(found: Fitted, places: Places, beyond: Sequence[StepFigures]) -> float:
+    """How far waits are from those by which the places are all held beyond the knee: the logarithm of the factor."""
+    factor = _filling(found, places, beyond)
+    return abs(math.log(factor)) if factor > 0 else math.inf
+
+
+def _filling(found: Fitted, places: Places, beyond: Sequence[StepFigures]) -> float:
+    sustained = [(each.name, each.requests_per_second / len(beyond)) for step in beyond for each in step.endpoints]
+    rates = {name: sum(rate for own, rate in sustained if own == name) for name in found.network.endpoints}
+    return found.network.filling(rates, places)
 
 
 def _filled(found: Fitted, places: Places, beyond: Sequence[StepFigures]) -> Fitted:
@@ -149,9 +170,7 @@ def _filled(found: Fitted, places: Places, beyond: Sequence[StepFigures]) -> Fit
     Near the limit of places their errors are multiplied.
     """
     network = found.network
-    sustained = [(each.name, each.requests_per_second / len(beyond)) for step in beyond for each in step.endpoints]
-    rates = {name: sum(rate for own, rate in sustained if own == name) for name in network.endpoints}
-    factor = network.filling(rates, places)
+    factor = _filling(found, places, beyond)
     if not 1 / FILLED_MAX <= factor <= FILLED_MAX:
         return found
     waits = {name: wait * (factor if network.holds(name, places) else 1.0) for name, wait in network.waits.items()}
