@@ -36,6 +36,8 @@ FILLED_MAX = 1.35
 HELD = {"workers": "workers", "outside": "workers", "connections": "connections"}
 """By cause, the kind of places whose number is the limit."""
 COUNT_ROUNDS = 3
+FEWER_MAX = 8
+"""How many smaller counts of places are tried, each of which is a fit of seconds."""
 WAITING_MIN = 1.5
 """Connections limit what is worked on if so many times as many requests are in the system."""
 
@@ -142,7 +144,9 @@ def _with_counted(
         found = fitting.with_waits(free, top, seed, places=(places,))
     # What was waited for a place at low loads may hide in the waits still, and let twice as many seem to be held.
     each = free.network.processes.get(tier, 1) if not places.is_shared else 1
-    while places.count > each:
+    for _ in range(FEWER_MAX):
+        if places.count <= each:
+            break
         fewer = replace(places, count=places.count - each)
         other = fitting.with_waits(free, top, seed, places=(fewer,))
         if _misfilled(other, fewer, beyond) >= _misfilled(found, places, beyond):
