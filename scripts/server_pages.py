@@ -42,7 +42,12 @@ Other files that you write have their own pages:
 | scenario | `sojourn load --scenario`, `sojourn assess --target` | [scenarios.md](scenarios.md#keys) |
 | study | `sojourn study` | [studies.md](studies.md#the-file) |
 | `[[route]]` tables | `sojourn serve` | [dynamic.md](dynamic.md) |
-| `[[host]]` tables | `sojourn serve` | [serving.md](serving.md#several-hosts) |
+| `[[host]]` tables | `sojourn serve`, `proxy` | [serving.md](serving.md#several-hosts), [proxy.md](proxy.md) |
+| logins | `sojourn assess --target --login` | [applications.md](applications.md#logins) |
+| bodies of writes | `sojourn assess --target --bodies` | [applications.md](applications.md#writes) |
+| price table | `sojourn assess --target --prices` | [applications.md](applications.md#changes-carried-out) |
+| walk | `sojourn load --walk` | [load.md](load.md#the-parts-of-a-load) |
+| cluster | `--cluster FILE` of `study`, `simulate`, `plan`, `load`, `assess` and others | [scale.md](scale.md#a-file-that-describes-a-cluster) |
 """
 NOT_IN_FILES = ("config", "print-config", "stdio", "stdio-tls")
 """Options about the command line itself."""
