@@ -47,7 +47,7 @@ Other files that you write have their own pages:
 | bodies of writes | `sojourn assess --target --bodies` | [applications.md](applications.md#writes) |
 | price table | `sojourn assess --target --prices` | [applications.md](applications.md#changes-carried-out) |
 | walk | `sojourn load --walk` | [load.md](load.md#the-parts-of-a-load) |
-| cluster | `--cluster FILE` of `study`, `simulate`, `plan`, `load`, `assess` and others | [scale.md](scale.md#a-file-that-describes-a-cluster) |
+| cluster | `--cluster FILE` of `load`, `study` and others | [scale.md](scale.md#a-file-that-describes-a-cluster) |
 """
 NOT_IN_FILES = ("config", "print-config", "stdio", "stdio-tls")
 """Options about the command line itself."""

@@ -77,15 +77,18 @@ think = "1s"
 
 [[flow]]
 [[flow.request]]
-url = "/static/shop.css"
+targets = "static.list"
+name = "/static/shop.css"
 think = "500ms"
 """
+STATIC = "# a person's own list\n/static/shop.css 9 #400\n\n"
 
 
 def test_users_of_a_scenario_make_the_load_and_the_capacity_is_in_users_too(
     status: dict[str, Any], tmp_path: Path
 ) -> None:
     (tmp_path / "shop.toml").write_text(SCENARIO)
+    (tmp_path / "static.list").write_text(STATIC)
     options = ["--scenario", str(tmp_path / "shop.toml"), "--at-users", "6", "--max-rate", "16", "--slo", "p95 < 20s"]
     given = words(status, tmp_path / "run", *options)
     # Only a scenario, of whose requests results are by name.
@@ -110,6 +113,7 @@ def test_users_of_a_scenario_make_the_load_and_the_capacity_is_in_users_too(
     knee = found["knee"]
     assert knee["users"]["estimate"] == pytest.approx(max(step["users"] for step in found["steps"]), rel=0.25)
     assert found["required_users"] == 6
+    assert (tmp_path / "static.list").read_text() == STATIC
     assert found["required_requests_per_second"] < 6 * requests / cycle
     assert "of 6 users" in found["verdicts"][1]["because"]
     pauseless = SCENARIO.replace("think", "# think")

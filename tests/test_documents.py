@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from browser import chromium
 from sojourn.commands.app import app, register
 from sojourn.commands.command_table import commands, flattened
 from sojourn.engine import description
-from tests.conftest import REPOSITORY, SOJOURN
+from tests.conftest import CHROMIUM, REPOSITORY, SOJOURN
 from tests.document_commands import as_script, blocks, command_lines, first_difference
 
 PAGES = sorted([*(REPOSITORY / "docs").rglob("*.md"), *REPOSITORY.glob("*.md"), *REPOSITORY.glob("examples/*/*.md")])
@@ -23,6 +24,7 @@ TRIED_ELSEWHERE = ("application-owner",)
 SLOW = [
     page for page in TRIED if any("slow" in block.words for block in blocks(page)) and page.stem not in TRIED_ELSEWHERE
 ]
+SITE = REPOSITORY / "build" / "site"
 BESIDE = ("studies", "examples")
 """What a reader's working directory has of ours: pages say to begin in the checkout."""
 
@@ -117,3 +119,22 @@ def test_a_tutorial_runs(page: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", SLOW, ids=lambda page: page.stem)
 def test_a_tutorial_runs_whole(page: Path, tmp_path: Path) -> None:
     _try(page, tmp_path, slow=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium in PATH")
+@pytest.mark.skipif(not (SITE / "index.html").is_file(), reason="make docs has not built the site")
+def test_the_site_is_read_and_searched_from_its_files(tmp_path: Path) -> None:
+    with chromium(tmp_path / "profile") as browser:
+        browser.resize(400, 900)
+        browser.open((SITE / "index.html").as_uri())
+        assert browser.evaluate("document.querySelector('h1').innerText").startswith("Sojourn")
+        links = browser.evaluate("[...document.querySelectorAll('nav a, .sidebar-tree a')].map((each) => each.href)")
+        assert any(link.endswith("tutorials/operator.html") for link in links)
+        for page in ("tutorials/operator", "models", "commands"):
+            browser.open((SITE / f"{page}.html").as_uri())
+            assert browser.evaluate("document.documentElement.scrollWidth") <= 400, page
+        browser.open(f"{(SITE / 'search.html').as_uri()}?q=knee")
+        browser.wait("document.querySelectorAll('#search-results li').length > 0")
+        assert {each.partition(":")[0] for each in browser.requested} <= {"file", "data", "about"}
+        assert browser.complaints == []

@@ -148,33 +148,62 @@ def test_the_stages_and_tiers_of_an_assessment_are_seen_in_a_browser(page: LiveP
         assert browser.complaints == []
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium in PATH")
-def test_a_run_is_seen_in_a_browser(tmp_path: Path) -> None:
-    (tmp_path / "index.html").write_text("hello")
-    server = subprocess.Popen(
-        [str(SOJOURN), "serve", str(tmp_path), "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
-    )
-    try:
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a server with one page."""
+    site = tmp_path_factory.mktemp("site")
+    (site / "index.html").write_text("hello")
+    command = [str(SOJOURN), "serve", str(site), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         said = next(re.finditer(r"listening on (\S+)", server.stderr.readline()))
-        command = [str(SOJOURN), "load", f"http://{said[1]}/", "--rate", "200", "--duration", "6s", "--web"]
-        load = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert load.stderr is not None
-        address = re.search(r"live: (http://127\.0\.0\.1:\d+/\?token=\S+)", load.stderr.readline())
-        assert address
+        yield f"http://{said[1]}/"
+        server.terminate()
+
+
+RATE, STAGES, TABLE = "#rate path.line", "#stages li", "#table td"
+SHOWN = {
+    "load URL --rate 200 --duration 6s": RATE,
+    "replay LOG URL --paths original": RATE,
+    "probe --interval 100ms --duration 6s -- sleep 60": TABLE,
+    "study flash/single-file --quick --output RUN": STAGES,
+    "assess SMALL --effort quick --output RUN": STAGES,
+}
+"""By command, what its live page shows of it."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium in PATH")
+@pytest.mark.parametrize("command", SHOWN, ids=lambda command: command.split()[0])
+def test_a_run_is_seen_in_a_browser(command: str, serving: str, small_log: Path, tmp_path: Path) -> None:
+    seconds = (f"21/Nov/2026:10:00:{second:02d} +0000" for second in range(8) for _ in range(20))
+    (tmp_path / "own.log").write_text("".join(f'10.0.0.1 - - [{at}] "GET / HTTP/1.1" 200 5\n' for at in seconds))
+    given = {"URL": serving, "LOG": str(tmp_path / "own.log"), "SMALL": str(small_log), "RUN": str(tmp_path / "run")}
+    tool, *words = [given.get(word, word) for word in command.split()]
+    with subprocess.Popen(
+        [str(SOJOURN), tool, "--web", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stderr is not None
+        said = ""
+        while (address := re.search(r"live: (http://127\.0\.0\.1:\d+/\?token=\S+)", said)) is None:
+            said += (line := running.stderr.readline())
+            assert line, said
         with chromium(tmp_path / "profile") as browser:
             browser.resize(400, 900, dark=True)
             browser.open(address[1])
-            browser.wait("document.querySelectorAll('#rate path.line').length > 0")
-            assert "requests/s" in browser.evaluate("document.getElementById('figures').innerText")
+            browser.wait(f"document.querySelectorAll({SHOWN[command]!r}).length > 0")
+            if SHOWN[command] == RATE:
+                assert "requests/s" in browser.evaluate("document.getElementById('figures').innerText")
             assert browser.evaluate("document.documentElement.scrollWidth") <= 400
-            browser.wait("document.getElementById('state').textContent.startsWith('ended')")
             assert "NaN" not in browser.evaluate("document.body.innerHTML")
+            if SHOWN[command] != STAGES:
+                browser.wait("document.getElementById('state').textContent.startsWith('ended')")
             assert browser.complaints == []
-        output, errors = load.communicate(timeout=60)
-        assert load.returncode == 0, errors
-        assert "requests/s" in output
-    finally:
-        server.terminate()
-        server.wait()
+        if SHOWN[command] == STAGES:
+            # It was seen; the rest takes longer.
+            running.terminate()
+        output, errors = running.communicate(timeout=60)
+        if SHOWN[command] != STAGES:
+            assert running.returncode == 0, errors
+        if SHOWN[command] == RATE:
+            assert "requests/s" in output

@@ -100,7 +100,10 @@ def test_a_search_is_drawn(tmp_path: Path) -> None:
         return Trial(load, load < 1000, None, {"p95": load * 1e-4, "error_rate": 0.0})
 
     found = search(measure, Plan(start=100))
-    asked = {"varied": "rate", "unit": "requests/s", "options": ["--rate", "100"], "thresholds": ["p95 < 100 ms"]}
+    asked = {
+        "varied": "rate", "unit": "requests/s", "options": ["--rate", "100"], "thresholds": ["p95 < 100 ms"],
+        "conditions": [{"metric": "p95", "operator": "<", "limit": 0.1}],
+    }  # fmt: skip
     (tmp_path / "search.json").write_text(json.dumps({**asked, **found.as_json()}))
     page = write_search_report(RunFolder(tmp_path))
     assert page is not None

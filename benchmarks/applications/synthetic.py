@@ -14,6 +14,7 @@ import numpy as np
 
 from sojourn.applications import demands
 from sojourn.applications.climb import CLIMB_FRACTIONS, Climb, idle_use
+from sojourn.applications.flows import Flow
 from sojourn.applications.request import EFFORTS
 from sojourn.applications.schedule import Schedule
 from sojourn.applications.summary import StepFigures, TierDescription
@@ -107,6 +108,11 @@ class _Loading:
     sessions: Sequence[object] = ()
     tiers: Sequence[object] = ()
     now: float = 0.0
+
+    @property
+    def flows(self) -> list[Flow]:
+        return [Flow(name, share, [{"name": name}]) for name, share in self.made_up.shares.items()]
+
     _used: dict[str, float] = field(default_factory=dict)
 
     def step(self, rates: Mapping[str, float], *_lengths: object, **_how: object) -> Step:
@@ -146,7 +152,7 @@ class _Loading:
         # A step's requests are worked off when it ends.
         self._used = dict.fromkeys(self.made_up.tiers, 0.0)
         busy = min(float(CORES), sum(each.cpu_cores or 0.0 for each in tiers.values()))
-        return SystemUse(tiers=tiers, database=None, levels={}, machine_busy_cores=busy)
+        return SystemUse(tiers=tiers, database=None, levels={}, machine_busy_cores=busy, busy_by_core={})
 
     def cpu_windows(self, *_windows: float) -> dict[str, list[float]]:
         return {}

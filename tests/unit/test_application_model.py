@@ -758,6 +758,12 @@ def test_what_changes_give_where_cores_limit(setting: str, factor: float) -> Non
     assert found.capacity.low == pytest.approx(0.9 * found.capacity.estimate)
 
 
+def test_a_change_that_leaves_nothing_to_limit_is_refused() -> None:
+    everything = Modification.parse("cache=100% of GET *", KNOWN, ["web", "app", "db"])
+    with pytest.raises(CouldNotRun, match="nothing is left"):
+        starting(network(processes={}), "cpu").change(everything, None)
+
+
 def test_what_others_take_of_the_cores_is_taken_from_what_a_change_gives() -> None:
     of = starting(network(processes={}), "cpu")
     processors = Modification.parse("cores=x2", KNOWN, ["web", "app", "db"])

@@ -106,6 +106,14 @@ def test_without_windows_a_step_has_no_stalls_but_may_be_slower() -> None:
     assert found.squared_variation is None
 
 
+def test_where_the_times_of_requests_are_not_known_their_work_is_not_taken_for_stalls() -> None:
+    plain = step(150.0, 1, {})
+    unknown = [each.model_copy(update={"due_seconds": [], "response_seconds": []}) for each in plain.endpoints]
+    found = stalls.find(NETWORK, plain.model_copy(update={"endpoints": unknown}), TIERS)
+    assert not found.begins.size
+    assert found.slower == pytest.approx(1.0, rel=0.1)
+
+
 def test_cpu_time_is_known_by_window_wherever_the_samples_fall() -> None:
     times = 10.0 + 0.1037 * np.arange(40)
     # One core until 12, then two.

@@ -13,7 +13,7 @@ from sojourn.applications.endpoints import Endpoint, endpoints
 from sojourn.applications.flows import Flow, endpoints_of, of_log, of_scenario, writes_of
 from sojourn.applications.requests import Asked, LogRequests
 from sojourn.applications.scenario import Scenario
-from sojourn.applications.traffic import Traffic
+from sojourn.applications.traffic import Traffic, _Listed
 from sojourn.applications.users import Users
 from sojourn.failure import CouldNotRun
 from sojourn.loading.fleet import Fleet
@@ -184,6 +184,17 @@ def test_a_log_s_sessions_keep_their_order_and_pauses_and_leave_out_what_may_not
     assert sum(made.values()) == pytest.approx(10.0)
     with pytest.raises(CouldNotRun, match="0 sessions"):
         sessions.of_log(str(log), LogOptions(), coverage(read, known, ()), (), (), 1, logged_in=False)
+
+
+def test_lists_of_targets_are_read_as_the_engine_reads_them(tmp_path: Path) -> None:
+    path = tmp_path / "own.list"
+    path.write_text(own := "# the most frequent first\n\n/a 5 #500\n\t/b?x=1\t7\n/c 1\n")
+    listed = _Listed(path)
+    assert listed.most_frequent(2) == ["/b?x=1", "/a"]
+    assert listed.leave_out(["/d"]) == 0
+    assert path.read_text() == own
+    assert listed.leave_out(["/a", "/c"]) == 6
+    assert path.read_text() == "/b?x=1 7\n"
 
 
 def test_flows_that_begin_alike_are_told_apart() -> None:

@@ -21,6 +21,7 @@ from sojourn.applications.target import require_permission
 from sojourn.applications.traffic import EndpointStep, Step
 from sojourn.calibration.utilisation_law import points_min
 from sojourn.failure import CouldNotRun
+from sojourn.loading import metrics
 from sojourn.results.records import Interval
 from sojourn.tiers.watch import DatabaseUse, TierUse
 
@@ -151,6 +152,24 @@ def test_a_single_failure_by_chance_breaks_no_objective_on_errors() -> None:
     objective = Objective.parse("errors < 0.1%", ENDPOINTS)
     assert objective.is_met(tried(10, 0.1, 0.1, failures=1).step)
     assert not objective.is_met(tried(10, 0.1, 0.1, failures=20).step)
+
+
+def test_p999_is_the_percentile_that_it_is_elsewhere() -> None:
+    times = _native.Histogram()
+    times.record(np.array([0.01, 0.5, 5.0]), np.array([9_980, 15, 5], dtype=np.uint64))
+    step = tried(10, 0.1, 0.1).step
+    step = replace(step, endpoints=[replace(each, histogram=times) for each in step.endpoints[:1]])
+    values = [Objective.parse(f"{name} < 1s", ENDPOINTS).value(step) for name in ("p99", "p99.9", "p999")]
+    assert values == [pytest.approx(0.01, rel=0.01), pytest.approx(0.5, rel=0.01), pytest.approx(0.5, rel=0.01)]
+
+
+@pytest.mark.parametrize("name", ["p100", "p250", "p100.0", "p999.9"])
+def test_a_percentile_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(CouldNotRun, match=rf"--slo '{name} < 1s': {name} is not a percentile") as refused:
+        Objective.parse(f"{name} < 1s", ENDPOINTS)
+    assert refused.value.hint
+    with pytest.raises(CouldNotRun, match=f"{name} is not a percentile"):
+        metrics.find(f"ttfb.{name}")
 
 
 @pytest.mark.parametrize("text", ["fast", "p95 < soon", "GET /none: p95 < 1s", "errors < much", "p95 > 1s"])
@@ -355,6 +374,26 @@ def test_tiers_on_cores_of_their_own_are_groups_of_their_own() -> None:
     assert core_groups(apart[:2]) == [CoreGroup(("web",), 1), CoreGroup(("app",), 1)]
 
 
+def test_what_others_do_on_other_cores_saturates_no_tier() -> None:
+    apart = [TIERS[0].model_copy(update={"cores": [0]}), TIERS[1].model_copy(update={"cores": [1, 2]})]
+    used = {"web": TierUse(cpu_cores=0.55, core_wait_threads=0.1), "app": TierUse(cpu_cores=0.3, core_wait_threads=0.0)}
+    # The generator has the fourth core.
+    by_core = {0: 0.56, 1: 0.2, 2: 0.1, 3: 0.4}
+    top = figures(100, 0.02, tiers=used, machine_busy_cores=1.26, busy_by_core=by_core)
+    assert diagnosis.find(figures(5, tiers=used), top, UNHINDERED, apart) == []
+    beside = top.model_copy(update={"busy_by_core": by_core | {0: 0.99}})
+    assert [(each.tier, each.cause) for each in diagnosis.find(figures(5, tiers=used), beside, UNHINDERED, apart)] == [
+        ("web", "cpu")
+    ]
+
+
+def test_a_database_beside_a_single_tier_has_its_workers_there() -> None:
+    used = {"app": TierUse(cpu_cores=0.1, core_wait_threads=0.0, incoming_connections=50.0)}
+    top = figures(100, 2.0, tiers=used, database=database())
+    causes = diagnosis.find(figures(5, tiers=used), top, UNHINDERED, TIERS[1:2])
+    assert [(each.tier, each.cause) for each in causes] == [("app", "workers")]
+
+
 @pytest.mark.parametrize(
     ("requests", "failures", "is_failed"),
     [(1, 1, True), (3, 2, True), (6, 1, False), (10, 2, False), (10, 4, True), (1000, 60, False), (1000, 80, True)],
@@ -379,11 +418,25 @@ def test_the_knee_divides_the_steps_that_passed_from_those_that_failed() -> None
 
     clear = locate(steps((10, True), (20, True), (30, False)), 25, "why")
     assert (clear.requests_per_second, clear.is_lower_bound) == (Interval(estimate=25, low=20, high=30), False)
-    # One step that a disturbance untrusted_because moves the interval, not the estimate.
-    untrusted_because = locate(steps((10, False), (20, True), (25, True), (30, False), (31, False)), 25, "why")
-    assert untrusted_because.requests_per_second == Interval(estimate=27.5, low=10, high=30)
+    # One step that a disturbance fails moves the interval, not the estimate.
+    disturbed = locate(steps((10, False), (20, True), (25, True), (30, False), (31, False)), 25, "why")
+    assert disturbed.requests_per_second == Interval(estimate=27.5, low=10, high=30)
     never = locate(steps((10, True), (16, True), (16, False), (16, True)), 16, "--max-rate was reached")
     assert (never.is_lower_bound, never.requests_per_second.estimate) == (True, 16)
+
+
+def test_steps_that_failed_by_the_generator_tell_no_knee() -> None:
+    def steps(*rates: tuple[float, str | None, str | None]) -> list[tuple[Step, StepFigures]]:
+        return [
+            (tried(rate, 0.1, 0.1).step, figures(rate, failed_because=failed, generator_limited=limited))
+            for rate, failed, limited in rates
+        ]
+
+    alone = locate(steps((10, None, None), (20, None, None), (30, "late", "its core is full")), 25, "late")
+    assert (alone.requests_per_second.estimate, alone.is_lower_bound) == (20, True)
+    assert "its core is full" in alone.stopped_because
+    both = steps((10, None, None), (20, None, None), (25, "late", "its core is full"), (30, "late", None))
+    assert locate(both, 25, "late").requests_per_second == Interval(estimate=25, low=20, high=30)
 
 
 def test_where_too_few_steps_tell_the_demands_there_are_more() -> None:

@@ -94,3 +94,27 @@ def test_requests_at_one_instant_are_refused() -> None:
     frame = polars.DataFrame({"accepted_at_seconds": np.zeros(300), "ended_at_seconds": np.arange(1.0, 301.0)})
     with pytest.raises(CouldNotRun, match="accepted at one time"):
         fit_table(Table(Path("requests.csv"), frame), Options())
+
+
+def served(sizes: np.ndarray) -> Table:
+    accepted = np.arange(1.0, len(sizes) + 1)
+    ended = accepted + 0.01 + 1e-6 * sizes + 0.001 * np.random.default_rng(1).random(len(sizes))
+    times = {"accepted_at_seconds": accepted, "ended_at_seconds": ended, "size_bytes": sizes}
+    return Table(Path("requests.csv"), polars.DataFrame(times))
+
+
+@pytest.mark.parametrize(
+    "sizes", [[1000] * 200, [1000] * 100 + [5000] * 100, [1000] * 300 + [9000, 20_000]], ids=["one", "two", "rare"]
+)
+def test_requests_of_few_sizes_are_fitted(sizes: list[int]) -> None:
+    assert fit_table(served(np.array(sizes)), Options()).system_text()
+
+
+def test_sizes_without_a_request_are_left_out_and_only_such_are_refused() -> None:
+    def table(requests: list[int]) -> Table:
+        columns = {"size_bytes": [1e3, 1e4, 1e5], "demand_seconds": [0.001, 0.002, 0.01], "requests": requests}
+        return Table(Path("sizes.csv"), polars.DataFrame(columns))
+
+    assert SystemDocument.parse(fit_table(table([10, 0, 5]), Options()).system_text(), "fitted").system
+    with pytest.raises(CouldNotRun, match="no row has a request"):
+        fit_table(table([0, 0, 0]), Options())

@@ -164,6 +164,41 @@ def served(limit: int | None, law: str, servers: int = 1, count: int = 3000, loa
     return Requests(accepted, accepted + times, None, ["requests"] * count)
 
 
+class Shown:
+    """Stages with the shares that were said of each."""
+
+    def __init__(self) -> None:
+        self.stages: list[tuple[str, list[float]]] = []
+
+    def begin(self, name: str, total: float | None = None) -> None:
+        self.stages.append((name, []))
+
+    def update(self, done: float, total: float | None = None) -> None:
+        assert total is not None
+        self.stages[-1][1].append(done / total)
+
+
+def test_a_fit_says_how_far_it_is() -> None:
+    shown = Shown()
+    response_times.fit(served(4, "exponential", load=0.9), 1, 1, shown)
+    of_limits = shown.stages[0]
+    assert of_limits[0] == "r"
+    assert all(0 < share <= 1 for share in of_limits[1])
+    throughputs = np.random.default_rng(1).uniform(10, 100, (40, 2))
+    utilisation_law.fit(throughputs, throughputs @ [2e-3, 5e-3] / 2, ["a", "b"], 2, 1, stages=shown)
+    service_demand.fit(SIZES, (5e-6 + 1e-10 * SIZES) * noise(len(SIZES), 0.03), 1, stages=shown)
+    clients = np.array([1.0, 2, 4, 8, 16, 32])
+    scalability.fit(clients, 100 * clients / (1 + 0.05 * (clients - 1)) * noise(6, 0.01), 1, shown)
+    followed = [(name, shares) for name, shares in shown.stages[1:] if shares]
+    assert [name for name, _ in followed] == [
+        "bootstrap", "held out", "bootstrap", "1 of 3 pieces", "2 of 3 pieces", "3 of 3 pieces", "held out"
+    ]  # fmt: skip
+    for name, shares in followed:
+        assert shares == sorted(shares), name
+        assert len(shares) > 1, name
+        assert shares[-1] == 1, name
+
+
 @pytest.mark.parametrize("law", ["deterministic", "exponential", "hyper-exponential"])
 @pytest.mark.parametrize("limit", [1, 3, None])
 def test_r_and_the_demands_are_found_from_accept_and_end_alone(limit: int | None, law: str) -> None:

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from rich.table import Table
 
-from sojourn.commands import catalogue
+from sojourn.commands import catalogue, endpoints, example_log, fit
 from sojourn.commands.formats import Terminal
 from sojourn.commands.progress import time_left
 
@@ -96,3 +97,37 @@ def test_the_time_left_follows_from_the_progress_once_it_tells() -> None:
     assert time_left(30.0, 100.0, 100.0) == 0.0
     for unknown in ((30.0, 4.0, 100.0), (2.0, 50.0, 100.0), (30.0, 25.0, None), (30.0, 0.0, 0.0)):
         assert time_left(*unknown) is None
+
+
+SIZES = "size_bytes,demand_seconds\n" + "".join(f"{size},{0.001 + 1e-8 * size}\n" for size in range(1000, 40_000, 1000))
+LOG = '127.0.0.1 - - [29/Nov/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 100\n' * 10
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "shown"),
+    [
+        (fit, ["fit", "sizes.csv"], ["read", "2 of 3 pieces", "bootstrap"]),
+        (endpoints, ["endpoints", "access.log"], ["read", "10 requests"]),
+        (example_log, ["example-log", "example.log"], ["write", "wrote example.log"]),
+    ],
+)
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_long_commands_show_on_a_terminal_how_far_they_are(
+    module: object,
+    words: list[str],
+    shown: list[str],
+    is_terminal: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Terminal, "is_terminal", property(lambda _: is_terminal))
+    Path("sizes.csv").write_text(SIZES)
+    Path("access.log").write_text(LOG)
+    commands = typer.Typer()
+    commands.callback()(lambda: None)
+    module.register(commands)  # type: ignore[attr-defined]
+    typer.main.get_command(commands).main(words, standalone_mode=False)
+    said = capsys.readouterr().err
+    assert [each for each in shown if each in said] == (shown if is_terminal else shown[-1:] * (module is example_log))

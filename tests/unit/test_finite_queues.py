@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sojourn.failure import CouldNotRun
+from sojourn.planning.counts import valid_counts
 from sojourn.planning.evaluation import Evaluator
-from sojourn.planning.parameters import levers
+from sojourn.planning.mix import cheapest_mix, mixes_of, parse_price
+from sojourn.planning.parameters import levers, parameter
+from sojourn.planning.plan import Questions, plan
 from sojourn.planning.search import largest_traffic_unconfirmed, smallest
 from sojourn.planning.system_document import SystemDocument
 from sojourn.planning.target import parse_target
@@ -92,3 +95,85 @@ def test_the_shortest_queue_that_loses_little_is_found(document: SystemDocument)
     assert found.value is not None
     assert needed <= found.value <= needed + 1
     assert found.confirmed.loss_probability == pytest.approx(0.01, rel=0.3)
+
+
+def station(keys: str, rate: str = "200/s") -> SystemDocument:
+    """A system of one station with these keys."""
+    demand = "{ law = 'exponential', mean = '10ms' }"
+    return SystemDocument(
+        f"stations.web = {{ {keys}, demand = {demand} }}\nclasses.visitors = {{ rate = '{rate}', route = ['web'] }}"
+    )
+
+
+BOUNDED = [
+    "discipline = 'fifo', servers = 4, capacity = 6",
+    "discipline = 'fifo', servers = 1, capacity = 1",
+    "discipline = 'fifo', servers = 3, queue = 2",
+    "discipline = 'lps', servers = 2, r = 2",
+    "discipline = 'lps', servers = 3, r = 3, capacity = 3",
+    "discipline = 'lps', servers = 2, r = 4, capacity = 6",
+    "discipline = 'ps', servers = 4, capacity = 2",
+    "discipline = 'is', capacity = 3",
+]
+
+
+@pytest.mark.parametrize("keys", BOUNDED)
+def test_the_range_of_a_count_is_what_the_models_take(keys: str) -> None:
+    document = station(keys)
+    for lever in (each for each in levers(document) if each.kind == "count"):
+        valid = valid_counts(document, lever)
+        assert lever.present in valid
+        for count in (valid.fewest, min(valid.most, 1000)):
+            assert document.set(lever.setting(count)).system
+        for count in [valid.fewest - 1] * (valid.fewest > 1) + [valid.most + 1]:
+            assert count not in valid
+            assert valid.clamped(count) in valid
+            with pytest.raises(CouldNotRun):
+                document.set(lever.setting(count))
+
+
+@pytest.mark.parametrize("limit", ["mean < 12ms", "mean < 1s and loss < 90%"])
+@pytest.mark.parametrize("keys", BOUNDED)
+def test_a_plan_tries_only_counts_that_are_valid(keys: str, limit: str) -> None:
+    document = station(keys)
+    if "loss" in limit and not document.system.is_lossy:
+        limit = "mean < 1s"
+    target, document = parse_target(limit, document)
+    found = plan(document, target, Evaluator(target.metric, loss_max=target.loss_max), Questions())
+    counts = {each.path: valid_counts(document, each) for each in levers(document) if each.kind == "count"}
+    for path, valid in counts.items():
+        is_doubled = path in {each.parameter for each in found.doubling}
+        assert is_doubled == (2 * parameter(document, path).present in valid)
+        if not is_doubled:
+            assert any(valid.most_because in said for said in found.not_doubled)
+        for swept in (each for each in found.sweeps if each.parameter == path):
+            assert len(swept.points) > 1
+            assert all(point.value in valid for point in swept.points)
+
+
+def test_the_largest_count_that_is_valid_is_tried() -> None:
+    # Between two steps of the ladder, and one that is the only one.
+    document = station("discipline = 'fifo', servers = 1, capacity = 7", "650/s")
+    target, document = parse_target("mean < 10.1ms and loss < 90%", document)
+    servers = parameter(document, "station.web.servers")
+    found = smallest(Evaluator(target.metric, loss_max=target.loss_max), document, servers, target.limit_seconds)
+    assert found.value == 7
+    only = station("discipline = 'lps', servers = 5, r = 5, capacity = 5", "10/s")
+    helpers = parameter(only, "station.web.r")
+    assert smallest(Evaluator(target.metric, loss_max=0.9), only, helpers, 1.0).value == 5
+
+
+def test_counts_that_are_priced_together_are_tried_together() -> None:
+    document = station("discipline = 'lps', servers = 2, r = 4, capacity = 8")
+    target, document = parse_target("mean < 12ms and loss < 50%", document)
+    texts = ("station.web.servers=100", "station.web.r=2", "stations.web.capacity=1")
+    priced = [parse_price(text, document) for text in texts]
+    evaluator = Evaluator(target.metric, loss_max=target.loss_max)
+    mixes = mixes_of(evaluator, document, priced)
+    assert all(servers <= r <= capacity for servers, r, capacity in mixes)
+    assert max(servers for servers, _, _ in mixes) > 4, "more than r now has"
+    found = cheapest_mix(evaluator, document, priced, mixes, target.limit_seconds)
+    assert found.cheapest is not None
+    assert document.set(*found.cheapest.settings).system
+    alone = mixes_of(evaluator, document, priced[:1])
+    assert [servers for (servers,) in alone] == [1, 2, 3, 4]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import signal
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
+from sojourn import interrupts
 from sojourn.loading.load_search import LoadSearch
 from sojourn.loading.result import LoadResult
 from sojourn.loading.run import option
-from sojourn.loading.search import Found, OutOfTime, Plan, Trial, search
+from sojourn.loading.search import Belief, Found, OutOfTime, Plan, Trial, search
 from sojourn.loading.threshold import Threshold
 
 
@@ -60,6 +62,45 @@ def test_clients_are_whole(capacity: float) -> None:
     assert found.high is not None
     assert found.low <= capacity <= found.high
     assert found.high - found.low <= max(1, 0.06 * capacity)
+
+
+@pytest.fixture
+def rounds_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a search asks for the interval again and again without a run in between."""
+    asked: list[int] = []
+    interval = Belief.interval
+
+    def counted(belief: Belief) -> tuple[float, float]:
+        asked.append(1)
+        assert len(asked) < 10_000, "the search goes round without a run"
+        return interval(belief)
+
+    monkeypatch.setattr(Belief, "interval", counted)
+
+
+@pytest.mark.usefixtures("rounds_limited")
+def test_a_capacity_below_the_smallest_load_ends_the_search() -> None:
+    outcomes = [True]
+    found = search(lambda load: Trial(load, bool(outcomes) and load < 2 and outcomes.pop()), Plan(start=1, whole=True))
+    assert found.ending == "precise enough"
+    assert found.capacity is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.capacity < 1
+    assert found.high - found.low <= 1
+
+
+@pytest.mark.usefixtures("rounds_limited")
+@pytest.mark.parametrize("capacity", [0.8, 1.0, 1.3, 2.1])
+def test_every_search_over_few_clients_ends(capacity: float) -> None:
+    plan = Plan(start=1, whole=True)
+    for seed in range(12):
+        found = search(server(capacity, 0.4, seed), plan)
+        assert found.ending in ("precise enough", "out of time", "never passed")
+        assert len(found.trials) <= plan.runs_max
+        assert found.ending != "out of time" or len(found.trials) == plan.runs_max
+        if found.low is not None and found.high is not None:
+            assert found.low <= found.high
 
 
 def test_the_generator_saturates_first() -> None:
@@ -151,3 +192,14 @@ def test_it_follows_the_tightest_target(thresholds: Sequence[str], options: Sequ
     search = LoadSearch(words, [Threshold.parse(text) for text in thresholds], runner, budget_seconds=1, precision=0.1)
     assert search.run().ending == "interrupted"
     assert [option(words, "--lag-limit") for words in asked] == [limit]
+
+
+def test_a_signal_between_runs_ends_the_search_before_the_next() -> None:
+    def runner(words: Sequence[str]) -> LoadResult:
+        raise AssertionError("another run began")
+
+    words = ("http://host/", "--rate", "100")
+    search = LoadSearch(words, [Threshold.parse("p95<300ms")], runner, budget_seconds=60, precision=0.1)
+    with interrupts.held(to_the_end=True):
+        signal.raise_signal(signal.SIGINT)
+        assert search.run().ending == "interrupted"

@@ -18,8 +18,11 @@ from sojourn.assessment.prediction import predict
 from sojourn.assessment.simulation import Sessions, core_speed, simulate, simulate_measured, with_speeds
 from sojourn.assessment.steps import ClimbStep, Sent, Work
 from sojourn.assessment.summary import DemandFit, Knee, Step
+from sojourn.assessment.system_file import COMMENT, describe
 from sojourn.engine.results import Summary as Latencies
 from sojourn.engine.results import Unavailable
+from sojourn.planning.system_document import SystemDocument
+from sojourn.queueing import system_file
 from sojourn.results.records import Interval, Spread
 
 LATENCY, CALIBRATION = 30e-6, 1.2
@@ -332,6 +335,16 @@ def test_a_server_costs_no_more_than_its_highest_throughput_allows(mix: Mix) -> 
     steps = [woken(load) for load in (0.2, 0.4, 0.6, 0.8, 1.0)]
     fitted = fit_station(mix, FIT, steps[:-1], steps[-1], 1, quota(share))
     assert float(fitted.demands.mean()) == pytest.approx(busy, rel=0.02)
+
+
+def test_the_system_file_of_a_server_with_a_cpu_limit_has_the_measured_capacity(mix: Mix) -> None:
+    whole = Station(mix.demands(FIT), None, exactly(1.0), 1 / float(mix.demands(FIT).mean()))
+    tenth = replace(whole, capacity=0.1 * whole.capacity, quota=quota(0.1))
+    for station in (whole, tenth):
+        rate = 0.5 * station.capacity
+        text = system_file.write(describe("sojourn", mix, station, FIT, rate, None), COMMENT)
+        loads = SystemDocument.parse(text, "fitted").system.open_utilisations()
+        assert rate / loads["server"] == pytest.approx(station.capacity, rel=0.02)
 
 
 def test_what_a_share_is_spent_on_is_told_apart(mix: Mix) -> None:

@@ -155,6 +155,10 @@ def test_a_target_sets_its_load() -> None:
         ("p95 < 300ms at 40 furlongs", "req/s"),
         ("p95 < 300ms at 40 users", "no closed class"),
         ("p95 < 300ms at 0 req/s", "above zero"),
+        ("p95 < 300ms at 1.000.000 req/s", "p95 < 300ms at 40 req/s"),
+        ("p95 < 3.0.0ms", "3.0.0ms"),
+        ("p95 < 300ms and loss < 1.2.3%", "p95 < 300ms"),
+        ("p95 < 300ms at . req/s", "p95 < 300ms"),
         ("residence < 300ms", "of backbone"),
     ],
 )
@@ -257,6 +261,8 @@ def test_the_cheapest_mix_is_on_the_front() -> None:
     [
         ("station.line.rate=20", "Mbit/s"),
         ("station.web.speed=a lot", "station.line.rate=20/Mbit/s"),
+        ("station.web.speed=1.2.3", "station.line.rate=20/Mbit/s"),
+        ("station.line.rate=./Mbit/s", "station.line.rate=20/Mbit/s"),
         ("station.wbe.speed=3", "did you mean web"),
         ("station.web.discipline=3", "known"),
     ],
@@ -281,8 +287,9 @@ def test_growth_until_saturation() -> None:
     assert found.saturated_on == "2032-07-18"
     assert found.target_missed_on == "2028-06-08"
     assert grow(read("public-site"), 1.3, date(2026, 11, 22), None).target_missed_on is None
-    with pytest.raises(CouldNotRun, match="30%/year"):
-        parse_growth("30 per year")
+    for text in ("30 per year", "1.2.3%/year", ".%/year"):
+        with pytest.raises(CouldNotRun, match="30%/year"):
+            parse_growth(text)
 
 
 def test_a_closed_system_grows_to_its_saturation_population() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.applications.verification.processor_quota import ProcessorQuota
+from sojourn.applications.verification import processor_quota
+from sojourn.applications.verification.processor_quota import ROUNDS_MAX, ProcessorQuota
 from sojourn.failure import CouldNotRun
 from sojourn.tiers import processes
 
@@ -56,3 +57,48 @@ def test_a_process_that_is_gone_is_no_failure() -> None:
             assert quota is not None
     except CouldNotRun as failure:
         pytest.skip(failure.said)
+
+
+class Machine:
+    """Control groups in a folder, and processes of which some start others while they are moved."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, base: Path, starts: dict[int, int]) -> None:
+        self.base, self.starts = base, starts
+        self.parents = dict[int, int]()
+        self.groups = {1: base / "home"}
+        monkeypatch.setattr(processor_quota, "_hierarchy", lambda: (base, True))
+        monkeypatch.setattr(processor_quota, "_path", lambda pid, _: f"/{self.groups[pid].name}")
+        monkeypatch.setattr(processor_quota, "_join", self.join)
+        monkeypatch.setattr(processes, "members", self.members)
+
+    def members(self, pids: list[int]) -> set[int]:
+        found = set(pids)
+        while further := {pid for pid, parent in self.parents.items() if parent in found} - found:
+            found |= further
+        return found
+
+    def join(self, group: Path, pid: int) -> None:
+        # What it starts just before is where it was itself.
+        if (child := self.starts.pop(pid, None)) is not None:
+            self.parents[child], self.groups[child] = pid, self.groups[pid]
+        self.groups[pid] = group
+        inside = [str(each) for each, where in self.groups.items() if where.name.startswith("sojourn-")]
+        for folder in self.base.glob("sojourn-*"):
+            (folder / "cgroup.procs").write_text("\n".join(inside))
+
+
+def test_processes_that_are_started_while_others_are_moved_are_moved_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    machine = Machine(monkeypatch, tmp_path, {1: 2, 2: 3})
+    with ProcessorQuota("test", [1], 0.5):
+        assert {pid for pid, group in machine.groups.items() if group.name.startswith("sojourn-")} == {1, 2, 3}
+    assert {group.name for group in machine.groups.values()} == {"home"}
+
+
+def test_processes_that_start_others_without_end_are_followed_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    machine = Machine(monkeypatch, tmp_path, {pid: pid + 1 for pid in range(1, 100)})
+    ProcessorQuota("test", [1], 0.5).__enter__()
+    assert sum(group.name.startswith("sojourn-") for group in machine.groups.values()) == ROUNDS_MAX

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from sojourn.results import writing
 from sojourn.results.run_folder import RunFolder
 
@@ -46,3 +48,12 @@ def test_many_files_are_counted(tmp_path: Path) -> None:
     failure = writing.failure()
     assert failure is not None
     assert "and 3 more (Input/output error)" in failure.what
+
+
+def test_files_of_here_and_elsewhere_are_named_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    writing.missed(Path("run/summary.json"), "No space left on device")
+    writing.missed(tmp_path / "load.csv", "No space left on device")
+    failure = writing.failure()
+    assert failure is not None
+    assert failure.what == f"not written: in {tmp_path} run/summary.json, load.csv (No space left on device)"

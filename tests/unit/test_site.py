@@ -41,3 +41,29 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises((CouldNotRun, OSError)):
         site.build(tmp_path / "file", [("/a", 5)], 100)
+
+
+def test_a_work_folder_that_is_not_ours_is_neither_used_nor_removed(tmp_path: Path) -> None:
+    own = tmp_path / "work" / "thesis.tex"
+    own.parent.mkdir()
+    own.write_text("years of work")
+    with site.work_folder(None, tmp_path) as work:
+        assert work.parent == tmp_path.resolve()
+        assert work.name != "work"
+        (work / "page.html").write_text("")
+    assert own.read_text() == "years of work"
+    assert list(tmp_path.iterdir()) == [own.parent]
+
+
+def test_what_a_killed_run_left_is_used_again_and_removed(tmp_path: Path) -> None:
+    left = tmp_path / "work"
+    left.mkdir()
+    (left / site.OURS).touch()
+    (left / "site").mkdir()
+    with site.work_folder(None, tmp_path) as work:
+        assert work == left.resolve()
+    assert not left.exists()
+    asked = tmp_path / "asked"
+    with site.work_folder(asked, tmp_path):
+        (asked / "kept").touch()
+    assert [path.name for path in asked.iterdir()] == ["kept"]

@@ -28,6 +28,10 @@ def test_verdicts_stand_beside_each_other_and_figures_over_figures(tmp_path: Pat
     run(second, twice_as_fast)
     second.close()
     assert is_of_studies(tmp_path / "first")
+    # The run of another command has a plan, too.
+    (tmp_path / "first" / "plan-shop").mkdir()
+    (tmp_path / "first" / "plan-shop" / "plan.json").write_text("{}")
+    assert not is_of_studies(tmp_path / "first" / "plan-shop")
     assert not is_of_studies(tmp_path / "neither")
     (found,) = compare(tmp_path / "first", tmp_path / "second")
     assert found.study == "test/scripted"

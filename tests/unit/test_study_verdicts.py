@@ -343,3 +343,12 @@ def test_noise_about_a_bound_decides_as_seldom_as_it_may(check: Check) -> None:
         found.append(judge(check, cells, study().figure).finding)
     assert found.count("holds") / CHANCES <= ALLOWED
     assert found.count("does not hold") / CHANCES <= ALLOWED
+
+
+def test_repetitions_above_nought_do_not_stand_for_those_that_are_not() -> None:
+    def faults(settings: Settings, repetition: int) -> float:
+        return 3.0 if settings["system"] == "slow" else 5.0 * (repetition % 2)
+
+    verdict = judge(ratio(1), measured(faults))
+    assert verdict.finding == "not decided"
+    assert "is 0, which has no ratio" in verdict.why

@@ -347,3 +347,22 @@ def test_metrics_are_read_and_what_is_none_is_left_out() -> None:
     assert found["a"] == 1
     assert found['b{x="y z",q="}"}'] == 2.5
     assert set(found) == {"a", 'b{x="y z",q="}"}', "c", "d"}
+
+
+def test_metrics_are_missing_only_if_none_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[dict[str, float] | None] = [None, {"busy": 3.0}, None]
+
+    def read(url: str) -> dict[str, float]:
+        answer = answers.pop(0)
+        if answer is None:
+            raise CouldNotRun(f"{url} says no metrics: timed out")
+        return answer
+
+    monkeypatch.setattr(prometheus, "read", read)
+    watch = Watch([], Sources(prometheus="http://host/metrics"))
+    watch._read_metrics()
+    assert watch.missing == {"metrics": "http://host/metrics says no metrics: timed out"}
+    watch._read_metrics()
+    assert not watch.missing
+    watch._read_metrics()
+    assert not watch.missing, "a busy application answers late now and then"

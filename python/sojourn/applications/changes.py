@@ -50,7 +50,11 @@ class Starting:
         return None if name is None else cls(network, name, cause.tier, knee, shares, uncertainty)
 
     def capacity(self, changed: Network) -> tuple[Interval, str]:
-        """The capacity of a changed network, and the name of its limiting resource."""
+        """The capacity of a changed network, and the name of its limiting resource.
+
+        Raises:
+            CouldNotRun: it has none.
+        """
         before, after = self.network.limits(self.shares), changed.limits(self.shares)
         measured = self.knee.requests_per_second
         found = dict[str, Interval]()
@@ -67,6 +71,8 @@ class Starting:
             estimate, share = max(limit, least), self.uncertainty.get(name, 0.0)
             low, high = self._ends(changed, name, estimate)
             found[name] = Interval(estimate=estimate, low=low * (1 - share), high=high * (1 + share))
+        if not found:
+            raise CouldNotRun("nothing is left that limits the changed system", "change less of it")
         name = min(found, key=lambda each: found[each].estimate)
         low, high = (min(getattr(each, end) for each in found.values()) for end in ("low", "high"))
         return Interval(estimate=found[name].estimate, low=min(low, found[name].estimate), high=high), name

@@ -94,6 +94,10 @@ class Stopped(Exception):
     """The load stopped early; the message gives the reason."""
 
 
+class Interrupted(Stopped):
+    """A person ended the load."""
+
+
 @dataclass
 class Climb:
     """The steps of one assessment."""
@@ -101,7 +105,7 @@ class Climb:
     traffic: Traffic
     watch: Watch
     shares: Mapping[str, float]
-    """Each endpoint's share in the log."""
+    """Each flow's share of the requests."""
     effort: Effort
     errors_max: float
     rate_max: float | None
@@ -209,10 +213,15 @@ class Climb:
                 self._alone(self.effort.mixes * len(self.shares) + number - len(FURTHER_FRACTIONS), knee, work)
 
     def _work(self) -> dict[str, float]:
-        """The approximate work of a request of each endpoint: its response time in an idle system."""
+        """The approximate work of a request of each flow: its mean response time in an idle system."""
         found = self._unhindered()
         typical = sum(found.values()) / max(1, len(found))
-        return {name: found.get(name, typical) for name in self.shares}
+        flows = {flow.name: flow for flow in self.traffic.flows}
+        return {
+            name: sum(visits * found.get(each, typical) for each, visits in flows[name].visits.items())
+            / flows[name].requests_per_iteration
+            for name in self.shares
+        }
 
     def _unhindered(self) -> dict[str, float]:
         """Each endpoint's response time in an idle system, as far as it was seen."""
@@ -278,7 +287,7 @@ class Climb:
         figures.failed_because = self._beyond(step)
         self.steps.append((step, figures))
         if step.interrupted:
-            raise Stopped("interrupted")
+            raise Interrupted("interrupted")
         if figures.failed_because is not None:
             self._cool()
         self.schedule.did(kind, time.monotonic() - began)
@@ -430,6 +439,7 @@ def described(kind: str, step: Step, used: SystemUse) -> StepFigures:
         database=used.database,
         levels=used.levels,
         machine_busy_cores=used.machine_busy_cores,
+        busy_by_core=used.busy_by_core,
         generator_cpu_cores=step.generator_cpu,
         generator_limited=step.generator_limited,
         users=step.users,

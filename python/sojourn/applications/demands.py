@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sojourn.applications.diagnosis import busy_cores
 from sojourn.applications.summary import Demand, StepFigures, TierDescription
 from sojourn.calibration import utilisation_law
 from sojourn.calibration.estimate import FloatArray
@@ -173,10 +174,11 @@ def _fall(throughputs: FloatArray, busy: FloatArray, unused: FloatArray, weights
 
 def _unused(step: StepFigures, tier: TierDescription, processes: int | None) -> float:
     """The unused share of a tier's cores, or of its processes that take turns: the smaller; 0 where unknown."""
-    if step.machine_busy_cores is None or not tier.cores:
+    busy = busy_cores(step, [tier])
+    if busy is None or not tier.cores:
         return 0.0
     own = (step.tiers[tier.name].cpu_cores or 0.0) / processes if processes else 0.0
-    return max(0.0, 1 - max(own, step.machine_busy_cores / len(tier.cores)))
+    return max(0.0, 1 - max(own, busy / len(tier.cores)))
 
 
 def _throughput(step: StepFigures, endpoint: str) -> float:

@@ -75,6 +75,13 @@ def core_groups(tiers: Sequence[TierDescription]) -> list[CoreGroup]:
     return [CoreGroup(tuple(sorted(names, key=ordered.index)), len(cores)) for names, cores in groups]
 
 
+def busy_cores(step: StepFigures, tiers: Sequence[TierDescription]) -> float | None:
+    """How many of the cores that these tiers may use were busy, whatever used them; None if that is not known."""
+    if not step.busy_by_core:
+        return step.machine_busy_cores
+    return sum(step.busy_by_core.get(core, 0.0) for core in {core for tier in tiers for core in tier.cores})
+
+
 @dataclass(frozen=True)
 class Outside:
     """The external destination of most of a tier's connections."""
@@ -169,7 +176,7 @@ def _processors(
     for group in core_groups(tiers):
         used = {name: top.tiers[name].cpu_cores or 0.0 for name in group.tiers}
         total = sum(used.values())
-        others = max(0.0, (top.machine_busy_cores or 0.0) - total)
+        others = max(0.0, (busy_cores(top, [each for each in tiers if each.name in used]) or 0.0) - total)
         waiting = sum(top.tiers[name].core_wait_threads or 0.0 for name in group.tiers)
         starved = waiting >= STARVED_MIN and waiting > 1.5 * total
         # Where other programs have more of the cores than the tiers, it is not the tiers that end the growth.
@@ -189,7 +196,7 @@ def _is_crowded(top: StepFigures, tiers: Sequence[TierDescription]) -> bool:
     """Returns true if the tiers' threads wait for cores used by others, so that other waits cannot be identified."""
     cores = sum(group.cores for group in core_groups(tiers))
     waiting = sum(top.tiers[tier.name].core_wait_threads or 0.0 for tier in tiers)
-    return waiting >= 1.0 and (top.machine_busy_cores or 0.0) >= CPU_WITH_OTHERS_MAX * cores > 0
+    return waiting >= 1.0 and (busy_cores(top, tiers) or 0.0) >= CPU_WITH_OTHERS_MAX * cores > 0
 
 
 def _processes(top: StepFigures, tiers: Sequence[TierDescription]) -> Iterable[Cause]:
@@ -326,7 +333,8 @@ def unhindered_seconds(steps: Sequence[StepFigures]) -> dict[str, float]:
 
 def _owner_of_workers(low: StepFigures, top: StepFigures, tiers: Sequence[TierDescription]) -> str:
     """The last tier with queued incoming connections: those behind it have as many as before."""
-    candidates = tiers if top.database is None and len(tiers) < 3 else tiers[:-1]
+    is_alone = len(tiers) == 1 or (top.database is None and len(tiers) < 3)
+    candidates = tiers if is_alone else tiers[:-1]
     gathered = [
         tier.name
         for tier in candidates

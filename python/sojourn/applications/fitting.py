@@ -17,7 +17,7 @@ import numpy as np
 from sojourn.applications import balance, stalls
 from sojourn.applications.contention import Load, stretches
 from sojourn.applications.demands import Measured, calls, idle
-from sojourn.applications.diagnosis import CoreGroup, core_groups, never_sleeps, unhindered_seconds
+from sojourn.applications.diagnosis import CoreGroup, busy_cores, core_groups, never_sleeps, unhindered_seconds
 from sojourn.applications.network import Background, Network, Places, Serial, shape_of
 from sojourn.applications.simulation import simulated
 from sojourn.applications.stalls import Stalls
@@ -291,7 +291,7 @@ def others(step: StepFigures, tiers: Sequence[TierDescription]) -> float | None:
     Programs of a lower priority give way: of their use counts as much as would make the tiers' threads wait for cores
     as long as they did.
     """
-    if step.machine_busy_cores is None:
+    if busy_cores(step, tiers) is None:
         return None
     uses = [step.tiers[tier.name] for tier in tiers if tier.cores]
     own, used = sum(each.cpu_cores or 0.0 for each in uses), _used_by_others(step, tiers)
@@ -313,7 +313,7 @@ def others(step: StepFigures, tiers: Sequence[TierDescription]) -> float | None:
 
 def _used_by_others(step: StepFigures, tiers: Sequence[TierDescription]) -> float:
     own = sum(step.tiers[tier.name].cpu_cores or 0.0 for tier in tiers if tier.cores)
-    return max(0.0, (step.machine_busy_cores or 0.0) - own)
+    return max(0.0, (busy_cores(step, tiers) or 0.0) - own)
 
 
 def rates_of(step: StepFigures) -> dict[str, float]:

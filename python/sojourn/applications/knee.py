@@ -24,7 +24,9 @@ def locate(steps: Sequence[tuple[Step, StepFigures]], explored: float, why: str)
         explored: a first figure, for where no step passed.
         why: what ended the rise.
     """
-    tried = [figures for _, figures in log_mix(steps)]
+    mixed = [figures for _, figures in log_mix(steps)]
+    tried = [each for each in mixed if not failed_by_generator(each)]
+    limited = [each for each in mixed if failed_by_generator(each)]
     passed = [each.offered_requests_per_second for each in tried if each.failed_because is None]
     failed = [each.offered_requests_per_second for each in tried if each.failed_because is not None]
     if not passed:
@@ -34,6 +36,10 @@ def locate(steps: Sequence[tuple[Step, StepFigures]], explored: float, why: str)
             stopped_because=why,
         )
     highest = max([*passed, *failed])
+    if limited and not failed:
+        at_least = Interval(estimate=highest, low=highest, high=highest)
+        because = f"the generator was the limit: {limited[-1].generator_limited}"
+        return Knee(requests_per_second=at_least, is_lower_bound=True, stopped_because=because)
     top = [each for each in tried if each.offered_requests_per_second >= TOP * highest]
     if sum(each.failed_because is None for each in top) * 2 > len(top):
         at_least = Interval(estimate=highest, low=highest, high=highest)
@@ -57,6 +63,11 @@ def locate(steps: Sequence[tuple[Step, StepFigures]], explored: float, why: str)
         is_lower_bound=False,
         stopped_because=why,
     )
+
+
+def failed_by_generator(step: StepFigures) -> bool:
+    """Whether a step failed while the generator was the limit, so that it tells nothing of the system."""
+    return step.failed_because is not None and step.generator_limited is not None
 
 
 def sustained(step: StepFigures) -> float:

@@ -14,6 +14,7 @@ from sojourn.applications.endpoints import Endpoint, matching
 from sojourn.applications.summary import Knee, ObjectiveAnswer, StepFigures
 from sojourn.applications.traffic import Step
 from sojourn.failure import CouldNotRun
+from sojourn.loading import metrics
 from sojourn.results.records import Interval
 from sojourn.text import quantity
 
@@ -63,7 +64,7 @@ class Objective:
             rate = sum(each.responses_per_second for each in known)
             total = sum((each.mean_seconds or 0.0) * each.responses_per_second for each in known)
             return total / rate if rate else None
-        return step.quantile(float(self.metric[1:]) / 100, [each.name for each in chosen])
+        return step.quantile(metrics.percentile(self.metric[1:]), [each.name for each in chosen])
 
     def is_met(self, step: Step) -> bool:
         """Returns true if the step meets it."""
@@ -134,7 +135,10 @@ def _measured(objective: Objective, tried: Sequence[Tried], required: float) -> 
 
 
 def _limit(metric: str, text: str, whole: str) -> float:
+    """The limit of a metric, which must be one."""
     try:
+        if metric.startswith("p"):
+            metrics.percentile(metric[1:])
         return quantity.fraction(text) if metric == "errors" else quantity.seconds(text)
     except CouldNotRun as failure:
         raise CouldNotRun(f"--slo {whole!r}: {failure.what}", failure.hint) from None

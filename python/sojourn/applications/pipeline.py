@@ -11,7 +11,7 @@ from sojourn.applications import baseline, load_definition, objectives, verdicts
 from sojourn.applications.answer import conclude
 from sojourn.applications.changes import Starting
 from sojourn.applications.climb import CLIMB_FRACTIONS, Climb, Stopped, idle_in_words, log_mix, shares
-from sojourn.applications.knee import locate
+from sojourn.applications.knee import failed_by_generator, locate
 from sojourn.applications.objectives import Objective, Tried
 from sojourn.applications.request import ApplicationRequest
 from sojourn.applications.schedule import Schedule
@@ -25,7 +25,7 @@ from sojourn.applications.summary import (
 )
 from sojourn.applications.traffic import Step, Traffic
 from sojourn.applications.verification import execution
-from sojourn.applications.verification.execution import Carrying, in_words
+from sojourn.applications.verification.execution import Carrying, in_words, not_restored
 from sojourn.applications.verification.planned import parse
 from sojourn.assessment.pipeline import Stages
 from sojourn.failure import CouldNotRun
@@ -60,10 +60,11 @@ def assess(
     assessment = _Assessment(request, folder, stages, fleet)
     try:
         assessment.run()
-    except (Stopped, CouldNotRun) as ending:
+    except (Stopped, CouldNotRun, OSError) as ending:
+        said = f"{ending} (usually a full disk)" if isinstance(ending, OSError) else str(ending)
         if not assessment.steps:
-            raise ending if isinstance(ending, CouldNotRun) else CouldNotRun(str(ending)) from ending
-        assessment.summary.incomplete_because = ending.said if isinstance(ending, CouldNotRun) else str(ending)
+            raise ending if isinstance(ending, CouldNotRun) else CouldNotRun(said) from ending
+        assessment.summary.incomplete_because = ending.said if isinstance(ending, CouldNotRun) else said
     except KeyboardInterrupt:
         if not assessment.steps:
             raise
@@ -179,7 +180,7 @@ class _Assessment:
         """Says which of the log's requests are not made because their targets answered otherwise."""
         summary = self.summary
         for name, count in targets.items():
-            fraction = count / summary.log_requests
+            fraction = count / summary.log_requests if summary.log_requests else 0.0
             why = f"{name}: tried once, its target answered otherwise than in the log"
             summary.left_out.append(LeftOutRequests(why=why, requests=count, fraction=fraction))
             summary.covered_fraction -= fraction
@@ -194,6 +195,12 @@ class _Assessment:
         climb.climb(explored)
         self.summary.knee = locate(self.steps, explored, why)
         knee = self.summary.knee.requests_per_second.estimate
+        ignored = [figures for _, figures in self.steps if failed_by_generator(figures)]
+        if ignored:
+            self.summary.warnings.append(
+                f"{len(ignored)} steps say nothing of the system, for the generator was their limit: "
+                f"{ignored[-1].generator_limited}."
+            )
         if self.load.thinks:
             users, ends = climb.users_at(1.0), self.summary.knee.requests_per_second.model_dump()
             self.summary.knee.users = Interval(**{name: rate * users for name, rate in ends.items()})
@@ -227,6 +234,8 @@ class _Assessment:
             self.stages.begin(change.what)
             execution.measure(carrying, planned, change)
             self.stages.done(in_words(change))
+            if change.not_restored_because is not None:
+                raise Stopped(f"after {change.what!r}, {not_restored(change)[0]}")
 
     def _concluded(self) -> Starting | None:
         """Draws the conclusions once."""

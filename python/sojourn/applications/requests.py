@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sojourn import _native
 from sojourn.failure import CouldNotRun
-from sojourn.workload.log import LogOptions, log_paths, native_options
+from sojourn.workload.log import LogOptions, Progress, log_paths, native_options
 
 SAFE_METHODS = ("GET", "HEAD")
 """Safe methods (RFC 9110, 9.2.1), as far as applications answer them with pages."""
@@ -53,14 +53,16 @@ class LogRequests:
     """The rate of the busiest minute."""
 
 
-def read(log: str, options: LogOptions) -> LogRequests:
-    """Reads a log of any format.
+def read(log: str, options: LogOptions, progress: Progress = lambda done, total: None) -> LogRequests:
+    """Reads a log of any format; `progress` is called with what was read and the whole.
 
     Raises:
         CouldNotRun: there is no such file, or no request in it.
     """
     try:
-        found = _native.requests_of_log(log_paths(log, options.also), native_options(options))
+        found = _native.requests_of_log(
+            log_paths(log, options.also), native_options(options), lambda done, total: progress(done, total or None)
+        )
     except (OSError, ValueError) as error:
         what, _, hint = str(error).partition("\nhint: ")
         raise CouldNotRun(f"cannot read {log}: {what}", hint or None) from error

@@ -71,7 +71,7 @@ def find(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) 
 
     Args:
         network: whose demands are the usual ones.
-        step: where its CPU time is not known by windows, it has no stalls.
+        step: where its CPU time by windows or the times of its requests are not known, it has no stalls.
         tiers: as they were declared.
     """
     more = network.larger({each.name: each.requests_per_second for each in step.endpoints})
@@ -82,7 +82,8 @@ def find(network: Network, step: StepFigures, tiers: Sequence[TierDescription]) 
     }
     windows = step.cpu_windows
     parts = [] if windows is None else [windows.cores.get(tier, []) for tier in network.tiers]
-    if windows is None or not parts or not all(parts):
+    is_each_known = any(each.due_seconds for each in step.endpoints)
+    if windows is None or not parts or not all(parts) or not is_each_known:
         cores = [step.tiers[tier].cpu_cores for tier in network.tiers]
         used = None if None in cores else sum(each or 0.0 for each in cores) - idle(tiers)
         work = sum(each.requests_per_second * usual[each.name] for each in step.endpoints)

@@ -85,6 +85,8 @@ class StepFigures(Record):
     database: DatabaseUse | None = None
     levels: dict[str, float] = Field(default_factory=dict)
     machine_busy_cores: float | None = None
+    busy_by_core: dict[int, float] = Field(default_factory=dict)
+    """By the number of each core of this machine, the share of the time in which it was busy, whatever used it."""
     generator_cpu_cores: float = 0.0
     generator_limited: str | None = None
     """Why the generator, not the system, was the limit."""
@@ -191,6 +193,8 @@ class VerifiedChange(Record):
     """The same model's prediction with these cores taken, computed after the measurement."""
     error_beside_others: float | None = None
     not_measured_because: str | None = None
+    not_restored_because: str | None = None
+    """Why the system is not as it was before the change."""
     steps: list[StepFigures] = Field(default_factory=list)
 
 

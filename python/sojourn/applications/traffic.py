@@ -7,13 +7,12 @@ fleet. So the mix can be varied at will, and each name of requests has its own f
 from __future__ import annotations
 
 import json
-import os
-import selectors
-import subprocess
+import tempfile
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Container, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -181,12 +180,14 @@ class _Listed:
     def leave_out(self, targets: Container[str]) -> int:
         """Takes targets out of the list; returns how often the log has them."""
         rows = self._rows()
+        if not any(target in targets for target, _ in rows):
+            return 0
         self.path.write_text("".join(f"{target} {count}\n" for target, count in rows if target not in targets))
         return sum(count for target, count in rows if target in targets)
 
     def _rows(self) -> list[tuple[str, int]]:
-        rows = (line.rpartition(" ") for line in self.path.read_text().splitlines())
-        return [(target, int(count)) for target, _, count in rows]
+        rows = (line.split() for line in self.path.read_text().splitlines())
+        return [(row[0], int(row[1])) for row in rows if row and not row[0].startswith("#")]
 
 
 Iterations = Sequence[tuple[Flow, float]]
@@ -232,12 +233,14 @@ class Traffic:
     def try_out(self) -> TriedOnce:
         """Makes every request once, one after another, and of a list the most frequent targets.
 
-        Targets that answer otherwise than the log says are no longer asked for, unless all of a list do.
+        Targets that answer otherwise than the log says are no longer asked for, unless all of a list do. A list that a
+        scenario names is a person's own, and stays as it is.
 
         Raises:
             CouldNotRun: nothing was as it should be.
+            KeyboardInterrupt: the person interrupted.
         """
-        requests, lists = list[Table](), dict[str, _Listed]()
+        requests, lists = list[Table](), list[tuple[str, _Listed]]()
         listing = sum("targets" in table for flow in self.flows for table in flow.requests)
         for flow in self.flows:
             for table in flow.requests:
@@ -246,30 +249,32 @@ class Traffic:
                 if path is None:
                     requests.append(once)
                     continue
-                listed = lists[flow.name] = _Listed(Path(str(path)))
+                listed = _Listed(Path(str(path)))
+                lists.append((flow.name, listed))
                 for target in listed.most_frequent(max(1, TARGETS_TRIED_MAX // listing)):
                     requests.append({**once, "url": target, "name": f"{table['name']} {target}"})
                     listed.names[f"{table['name']} {target}"] = target
         tables = {**self.users.tables(), "request": requests}
-        loop = _Loop([*self._engine(tables), "--clients", "1", "--sessions", "1", "--warm-up", "0s", "--ramp", "0s"])
-        enough = threading.Timer(TRY_OUT_SECONDS_MAX, loop.stop)
-        with interrupts.handed_on() as handed:
+        words = [*self._engine(tables), "--clients", "1", "--sessions", "1", "--warm-up", "0s", "--ramp", "0s"]
+        with interrupts.handed_on() as handed, _Loop(words) as loop:
+            loop.wait_ready()
+            handed.to(loop.stop)
+            loop.go(time.time())
+            enough = threading.Timer(TRY_OUT_SECONDS_MAX, loop.stop)
+            enough.start()
             try:
-                loop.wait_ready()
-                handed.to(loop.stop)
-                loop.go(time.time())
-                enough.start()
                 record = loop.result(TRY_OUT_SECONDS_MAX).of_requests
             finally:
                 enough.cancel()
-                loop.end()
+        if handed.asked:
+            raise KeyboardInterrupt
         failed = {each.name: each for each in record.by_name if each.errors or each.abandoned}
         causes: defaultdict[str, int] = defaultdict(int)
         for each in failed.values():
             for cause, count in each.errors_by_cause.items():
                 causes[cause] += count
         said = [f"{each.name}: {each.first_failure or in_words(each.errors_by_cause)}" for each in failed.values()]
-        if record.requests == 0 and not handed.asked:
+        if record.requests == 0:
             shown = "".join(f"\n  {one}" for one in said[:SHOWN_MAX])
             raise CouldNotRun(
                 f"the target answers no request as it should: {in_words(causes) or record.stopped_because}{shown}",
@@ -277,11 +282,11 @@ class Traffic:
             )
         answered = {each.name for each in record.by_name if each.requests}
         otherwise = {name for name, each in failed.items() if each.errors_by_cause.keys() <= ANSWERED_OTHERWISE}
-        left_out = {
-            name: listed.leave_out([target for each, target in listed.names.items() if each in otherwise])
-            for name, listed in lists.items()
-            if answered & listed.names.keys()
-        }
+        left_out = Counter[str]()
+        for name, listed in lists:
+            if listed.path.parent == self.folder.absolute() and answered & listed.names.keys():
+                wrong = [target for each, target in listed.names.items() if each in otherwise]
+                left_out[name] += listed.leave_out(wrong)
         return TriedOnce(said, {name: count for name, count in left_out.items() if count})
 
     def step(
@@ -339,16 +344,12 @@ class Traffic:
         if progress is not None:
             words.append("--progress")
         # It shares the core with what watches the tiers: it sleeps, and does not poll.
-        loop = _Loop(pinned_command(self.core, words))
-        with interrupts.handed_on() as handed:
-            try:
-                loop.wait_ready()
-                start = time.time() + START_LEAD_SECONDS
-                handed.to(loop.stop)
-                loop.go(start)
-                result = loop.result(seconds + settle, progress)
-            finally:
-                loop.end()
+        with interrupts.handed_on() as handed, _Loop(pinned_command(self.core, words), progress) as loop:
+            loop.wait_ready()
+            start = time.time() + START_LEAD_SECONDS
+            handed.to(loop.stop)
+            loop.go(start)
+            result = loop.result(seconds + settle)
         begin = start + settle
         return self._step(iterations, result, (begin, begin + seconds), users, interrupted=handed.asked)
 
@@ -496,91 +497,48 @@ def _figures(
 
 
 class _Loop:
-    """The engine."""
+    """An engine that makes a load."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            process_group=0,
-        )
+    def __init__(self, command: Sequence[str], progress: engine.Progress | None = None) -> None:
+        told = None if progress is None else lambda line: progress(parse(line))
+        with ExitStack() as stack:
+            self._printed = stack.enter_context(tempfile.TemporaryFile("w+"))
+            self._engine = engine.Prepared(command, self._printed, told)
+            stack.callback(self._engine.end)
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> _Loop:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
     def wait_ready(self) -> None:
-        """Until it has prepared itself."""
-        assert self._process.stderr is not None
-        said = ""
-        while line := self._process.stderr.readline():
-            if "ready" in line:
-                return
-            said += "" if line.startswith("warning: ") else line
-        what, _, hint = said.strip().removeprefix("error: ").partition("\nhint: ")
-        raise CouldNotRun(f"the load cannot be made: {what}", hint or None)
+        """Until it has prepared itself.
+
+        Raises:
+            CouldNotRun: it refuses.
+        """
+        try:
+            self._engine.wait_ready()
+        except CouldNotRun as failure:
+            said = "\n".join(line for line in failure.what.splitlines() if not line.startswith("warning: "))
+            what = said.removeprefix("error: ")
+            raise CouldNotRun(f"the load cannot be made: {what}", failure.hint) from failure
 
     def go(self, start: float) -> None:
         """Begins at that time."""
-        self._say(f"go {start:.6f}")
+        self._engine.say(f"go {start:.6f}")
 
     def stop(self) -> None:
         """Ends early; what was measured comes all the same."""
-        self._say("stop")
+        self._engine.say("stop")
 
-    def result(self, seconds: float, progress: engine.Progress | None = None) -> LoadResult:
+    def result(self, seconds: float) -> LoadResult:
         """Waits for the result, at most this long plus the timeouts of requests."""
         try:
-            # Standard input stays open: its end would end the run.
-            output = _read(self._process, seconds + TIMEOUT_SECONDS + GRACE_SECONDS, progress)
-            return LoadResult.of(RequestsRecord.model_validate_json(output))
+            self._engine.wait(seconds + TIMEOUT_SECONDS + GRACE_SECONDS)
+            self._printed.seek(0)
+            return LoadResult.of(RequestsRecord.model_validate_json(self._printed.read()))
         except (ValidationError, TimeoutError) as error:
             raise CouldNotRun("the load ended without a result") from error
-
-    def end(self) -> None:
-        """Gives everything back."""
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if stream is not None:
-                stream.close()
-
-    def _say(self, line: str) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(line + "\n")
-            self._process.stdin.flush()
-        except OSError:
-            # One that is gone is noticed by what it does not say.
-            return
-
-
-def _read(process: subprocess.Popen[str], seconds: float, progress: engine.Progress | None) -> str:
-    """All of the process's output; `progress` receives the lines of progress meanwhile.
-
-    Raises:
-        TimeoutError: it has not ended in time.
-    """
-    assert process.stdout is not None
-    assert process.stderr is not None
-    until, output, said = time.monotonic() + seconds, bytearray(), b""
-    with selectors.DefaultSelector() as selector:
-        # What it says otherwise is read, too: a full pipe would stop it.
-        for stream in (process.stdout, process.stderr):
-            selector.register(stream, selectors.EVENT_READ)
-        while selector.get_map():
-            ready = selector.select(max(0.0, until - time.monotonic()))
-            if not ready:
-                raise TimeoutError
-            for key, _ in ready:
-                part = os.read(key.fd, 1 << 16)
-                if not part:
-                    selector.unregister(key.fileobj)
-                elif key.fileobj is process.stdout:
-                    output += part
-                elif progress is not None:
-                    *lines, said = (said + part).split(b"\n")
-                    for line in lines:
-                        if line.startswith(b"{"):
-                            progress(parse(line.decode()))
-    return output.decode(errors="replace")

@@ -6,7 +6,7 @@ must be of the same server.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from sojourn.assessment.system_file import describe
 from sojourn.calibration import service_demand
 from sojourn.calibration.estimate import FOLDS, FloatArray, HeldOut, IndexArray, cross_validated, folds
 from sojourn.calibration.fit import Fit
+from sojourn.calibration.stages import UNSEEN, Stages, followed
 from sojourn.failure import CouldNotRun
 from sojourn.results.run_folder import RunFolder
 
@@ -28,18 +29,19 @@ START_FRACTION = 0.5
 """The file's initial rate, as a share of the overloaded server's throughput."""
 
 
-def refit(runs: Sequence[Path], rate: float | None, seed: int) -> Fit:
+def refit(runs: Sequence[Path], rate: float | None, seed: int, stages: Stages = UNSEEN) -> Fit:
     """Fits demand and station to all runs together.
 
     Args:
         runs: folders of assessments that reached the rising load.
         rate: requests/s to write into the system; None: half the capacity.
         seed: of the folds and the bootstrap.
+        stages: shows how far it is.
     """
     folders = [RunFolder.open(run) for run in runs]
     summaries = [read_summary(folder) for folder in folders]
     _refuse_different_servers(runs, summaries)
-    mix = _mix(folders)
+    mix = _mix(followed(stages, "read", folders, len(folders)))
     points = [point for summary in summaries for point in summary.demand_points]
     fit = demand.fit(points, seed)
     below, overloaded = _steps(summaries)
@@ -48,8 +50,11 @@ def refit(runs: Sequence[Path], rate: float | None, seed: int) -> Fit:
             "fewer than two steps lie below the knee: there is nothing to hold out",
             "assess again, or give more runs of this server",
         )
+    stages.begin("station")
     station = fit_station(mix, fit, below, overloaded, seed)
-    line, bent = (service_demand.fit(*demand.usable(points), seed, pieces) for pieces in (1, service_demand.PIECES_MAX))
+    line, bent = (
+        service_demand.fit(*demand.usable(points), seed, pieces, stages) for pieces in (1, service_demand.PIECES_MAX)
+    )
     settings = summaries[0].settings
     system = describe(
         settings.server,
@@ -64,7 +69,7 @@ def refit(runs: Sequence[Path], rate: float | None, seed: int) -> Fit:
         sources=[str(run) for run in runs],
         points=len(points) + len(below) + (overloaded is not None),
         estimates=_estimates(fit, station),
-        held_out=[*filter(None, [line.held_out]), *_held_out(mix, fit, below, overloaded, seed)],
+        held_out=[*filter(None, [line.held_out]), *_held_out(mix, fit, below, overloaded, seed, stages)],
         warnings=[*line.warnings, *_bend(line, bent), *_calibration(station)],
         system=system,
     )
@@ -74,6 +79,11 @@ def _refuse_different_servers(runs: Sequence[Path], summaries: Sequence[Summary]
     for run, summary in zip(runs, summaries, strict=True):
         if not summary.demand_points or not summary.steps or summary.knee is None:
             raise CouldNotRun(f"{run} has no rising load to fit", "give runs that measured at least one step")
+        if summary.settings.processors is not None:
+            raise CouldNotRun(
+                f"{run} was measured with a CPU limit, and its response times have no closed form to fit",
+                "fit runs without --cpu-limit; the run's own system.toml has its capacity",
+            )
     names = [" ".join(filter(None, [each.settings.server, each.settings.architecture])) for each in summaries]
     if len(set(names)) > 1:
         raise CouldNotRun(
@@ -81,7 +91,7 @@ def _refuse_different_servers(runs: Sequence[Path], summaries: Sequence[Summary]
         )
 
 
-def _mix(folders: Sequence[RunFolder]) -> Mix:
+def _mix(folders: Iterable[RunFolder]) -> Mix:
     traces = []
     for folder in folders:
         path = folder.path / "trace.sojourn"
@@ -109,11 +119,13 @@ def _steps(summaries: Sequence[Summary]) -> tuple[list[Step], Step | None]:
     return below, beyond[len(beyond) // 2] if beyond else None
 
 
-def _held_out(mix: Mix, fit: DemandFit, below: Sequence[Step], overloaded: Step | None, seed: int) -> list[HeldOut]:
+def _held_out(
+    mix: Mix, fit: DemandFit, below: Sequence[Step], overloaded: Step | None, seed: int, stages: Stages
+) -> list[HeldOut]:
     splits = folds(range(len(below)), seed)
     stations = {
         fitted.tobytes(): fit_station(mix, fit, [below[index] for index in fitted], overloaded, seed)
-        for fitted, _ in splits
+        for fitted, _ in followed(stages, "held out", splits, len(splits))
     }
 
     def errors(quantity: str, measured_of: Callable[[Step], float]) -> HeldOut:

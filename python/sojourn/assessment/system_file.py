@@ -32,8 +32,11 @@ def describe(
         rate: the request rate to start from, requests/s.
         access_line_bits_per_second: adds the access line, if there is one.
     """
-    factor = station.calibration.estimate
+    quota = station.quota_of_requests
+    # A processor with a limit is, in the mean, slower by its share: so the file has the measured capacity.
+    factor = station.calibration.estimate / (quota.share if quota else 1.0)
     opening = fit.connection_seconds.estimate if fit.connection_seconds else 0.0
+    busy = float(station.demands.mean()) / (quota.share if quota else 1.0)
     fixed = factor * (fit.fixed_seconds.estimate + opening * float(mix.opens_connection.mean()))
     limit: Table = {"discipline": "ps"} if station.r is None else {"discipline": "lps", "r": station.r}
     stations: Table = {
@@ -48,9 +51,7 @@ def describe(
             "comment": "Wake-ups, the network stack, and what interruptions of the core add at this rate.",
             "discipline": "is",
             # The demand in the file is that of a busy server.
-            "demand": system_file.time(
-                station.mean_delay(rate) + station.demand_at(rate) - float(station.demands.mean())
-            ),
+            "demand": system_file.time(max(0.0, station.mean_delay(rate) + station.demand_at(rate) - busy)),
         },
     }
     route = ["network", "server"]

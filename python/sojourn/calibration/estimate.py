@@ -6,7 +6,7 @@ The points that a parameter was fitted to do not show how well it predicts, so n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +69,7 @@ def folds(groups: Sequence[object], seed: int, count: int = FOLDS) -> list[tuple
 def cross_validated(
     quantity: str,
     method: str,
-    splits: Sequence[tuple[IndexArray, IndexArray]],
+    splits: Iterable[tuple[IndexArray, IndexArray]],
     measured: FloatArray,
     predict: Callable[[IndexArray, IndexArray], FloatArray],
 ) -> HeldOut:

@@ -31,6 +31,7 @@ from sojourn.calibration.estimate import (
     percentile_interval,
 )
 from sojourn.calibration.fit import Fit, MeasuredTime, Options
+from sojourn.calibration.stages import UNSEEN, Stages, followed
 from sojourn.failure import CouldNotRun
 from sojourn.loading import folder
 from sojourn.loading.record import RequestsRecord, Step
@@ -65,19 +66,21 @@ def is_load_run(path: Path) -> bool:
     return folder.is_load_run(path) or folder.is_search(path)
 
 
-def fit(runs: Sequence[Path], options: Options, servers: int | None) -> Fit:
+def fit(runs: Sequence[Path], options: Options, servers: int | None, stages: Stages = UNSEEN) -> Fit:
     """Fits several runs together.
 
     Args:
         runs: folders of load runs; of a search, all its runs count.
         options: what the measurements do not say; its `servers` is not used.
         servers: how many cores the server works on; None: as the probe saw.
+        stages: shows how far it is.
     """
     sources = [str(run) for run in runs]
     runs = [point for run in runs for point in _runs_in(run)]
-    results = [folder.read(run) for run in runs]
+    results = [folder.read(run) for run in followed(stages, "read", runs, len(runs))]
     _refuse_different_servers(runs, results)
-    tables = [_points(run, result) for run, result in zip(runs, results, strict=True)]
+    pairs = zip(runs, results, strict=True)
+    tables = [_points(run, result) for run, result in followed(stages, "intervals", pairs, len(runs))]
     of_run = np.repeat(np.arange(len(tables)), [table.height for table in tables])
     points = polars.concat(tables)
     if points.height < POINTS_MIN:
@@ -85,11 +88,13 @@ def fit(runs: Sequence[Path], options: Options, servers: int | None) -> Fit:
             f"{points.height} seconds with answers are too few: at least {POINTS_MIN} are needed", "measure for longer"
         )
     busy, rates = (points[name].to_numpy() for name in ("busy", "requests_per_second"))
+    measured = _rates(results)
+    if not measured or not rates.any():
+        raise CouldNotRun("no request was answered as it should be", "see what the runs' failures were")
     model = _Model.of(busy, rates, servers or _cores(results))
     loads, warnings = _loads(results)
     latency = model.latency(loads) if loads else None
-    held_out, more = _held_out(busy, rates, of_run, model.servers, loads, options.seed)
-    measured = _rates(results)
+    held_out, more = _held_out(busy, rates, of_run, model.servers, loads, options.seed, stages)
     return Fit(
         kind="load runs",
         sources=sources,
@@ -265,7 +270,13 @@ def _rates(results: Sequence[LoadResult]) -> list[float]:
 
 
 def _held_out(
-    busy: FloatArray, rates: FloatArray, of_run: IndexArray, servers: int, loads: Sequence[_Load], seed: int
+    busy: FloatArray,
+    rates: FloatArray,
+    of_run: IndexArray,
+    servers: int,
+    loads: Sequence[_Load],
+    seed: int,
+    stages: Stages,
 ) -> tuple[list[HeldOut], list[str]]:
     """The errors on held-out runs, or on held-out parts of the points if there are few runs."""
     several = of_run.max() + 1 >= RUNS_MIN
@@ -291,4 +302,5 @@ def _held_out(
 
     measured = np.array([load.mean_seconds for load in loads])
     splits = folds([load.run for load in loads], seed)
-    return [utilisation, cross_validated("response_time_mean", "runs left out in turn", splits, measured, predict)], []
+    parts = followed(stages, "held out", splits, len(splits))
+    return [utilisation, cross_validated("response_time_mean", "runs left out in turn", parts, measured, predict)], []

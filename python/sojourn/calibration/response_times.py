@@ -30,6 +30,7 @@ from sojourn.calibration.estimate import (
     held_out,
     percentile_interval,
 )
+from sojourn.calibration.stages import UNSEEN, Stages, followed
 from sojourn.failure import CouldNotRun
 from sojourn.results.records import Interval
 from sojourn.text.toml import Table
@@ -89,7 +90,7 @@ class ResponseTimesFit:
     warnings: tuple[str, ...]
 
 
-def fit(requests: Requests, servers: int, seed: int) -> ResponseTimesFit:
+def fit(requests: Requests, servers: int, seed: int, stages: Stages = UNSEEN) -> ResponseTimesFit:
     """Fits r and the demands; intervals are percentile bootstrap over requests (`BOOTSTRAP_SAMPLES` draws)."""
     count = len(requests.accepted)
     if not REQUESTS_MIN <= count <= REQUESTS_MAX:
@@ -109,7 +110,8 @@ def fit(requests: Requests, servers: int, seed: int) -> ResponseTimesFit:
     if requests.started is not None:
         limit, likelihoods, received = _observed_limit(requests, servers, warnings)
     else:
-        limit, likelihoods, received = _likeliest_limit(requests, servers)
+        limit, likelihoods, received = _likeliest_limit(requests, servers, stages)
+        stages.begin("jitter")
         contradictions = _Contradictions(requests, servers)
         jittered = _jittered_limit(contradictions, limit, warnings)
         if jittered is None and limit is not None:
@@ -128,19 +130,21 @@ def fit(requests: Requests, servers: int, seed: int) -> ResponseTimesFit:
         )
     names = np.array(requests.classes)
     random = np.random.default_rng(seed)
-    demands, laws = {}, {}
-    for name in sorted(set(requests.classes)):
-        own = received[names == name]
-        samples = np.array([random.choice(own, len(own)).mean() for _ in range(BOOTSTRAP_SAMPLES)])
-        demands[name] = percentile_interval(float(own.mean()), samples)
-        laws[name] = _law(received[(names == name) & ~unknown], name)
+    own = {name: received[names == name] for name in sorted(set(requests.classes))}
+    samples: dict[str, list[float]] = {name: [] for name in own}
+    draws = [name for name in own for _ in range(BOOTSTRAP_SAMPLES)]
+    for name in followed(stages, "bootstrap", draws, len(draws)):
+        samples[name].append(float(random.choice(own[name], len(own[name])).mean()))
+    stages.begin("laws")
+    demands = {name: percentile_interval(float(each.mean()), np.array(samples[name])) for name, each in own.items()}
+    laws = {name: _law(received[(names == name) & ~unknown], name) for name in own}
     return ResponseTimesFit(
         r=limit,
         r_log_likelihoods=likelihoods,
         demands_seconds=demands,
         laws=laws,
         demands=received,
-        held_out=_held_out(requests, received, limit, servers, random),
+        held_out=_held_out(requests, received, limit, servers, random, stages),
         warnings=tuple(warnings),
     )
 
@@ -171,22 +175,28 @@ def _observed_limit(
     return limit, {}, received
 
 
-def _likeliest_limit(requests: Requests, servers: int) -> tuple[int | None, dict[str, float], FloatArray]:
+def _likeliest_limit(
+    requests: Requests, servers: int, stages: Stages
+) -> tuple[int | None, dict[str, float], FloatArray]:
     most = _most_present(requests)
     tried: dict[int, tuple[float, FloatArray]] = {}
+    stages.begin("r")
 
     def likelihood(limit: int) -> float:
         if limit not in tried:
             tried[limit] = _log_likelihood(requests, servers, limit)
+            stages.update(len(tried), max(expected, len(tried)))
         return tried[limit][0]
 
     # Doubling finds the neighbourhood, bisection on the integers the place: the likelihood has one hill in r.
     candidates = [servers]
     while candidates[-1] < most:
         candidates.append(min(2 * candidates[-1], most))
+    expected = len(candidates) + _narrowing(most // 2)
     best = max(candidates, key=likelihood)
     place = candidates.index(best)
     low, high = candidates[max(0, place - 1)], candidates[min(place + 1, len(candidates) - 1)]
+    expected = len(tried) + _narrowing(high - low)
     while high - low > 2:
         first, second = low + (high - low) // 3, high - (high - low) // 3
         low, high = (low, second) if likelihood(first) >= likelihood(second) else (first, high)
@@ -202,6 +212,12 @@ def _likeliest_limit(requests: Requests, servers: int) -> tuple[int | None, dict
     if highest - likelihood(most) < UNDECIDED:
         return None, relative, tried[most][1]
     return best, relative, received
+
+
+def _narrowing(width: int) -> int:
+    """About how many further limits are tried to find the best one within a range."""
+    thirds = np.log(max(1.0, width / 2)) / np.log(1.5)
+    return 3 + 2 * int(np.ceil(thirds))
 
 
 def _most_present(requests: Requests) -> int:
@@ -347,7 +363,12 @@ def _law(demands: FloatArray, name: str) -> Table:
 
 
 def _held_out(
-    requests: Requests, received: FloatArray, limit: int | None, servers: int, random: np.random.Generator
+    requests: Requests,
+    received: FloatArray,
+    limit: int | None,
+    servers: int,
+    random: np.random.Generator,
+    stages: Stages,
 ) -> tuple[HeldOut, ...]:
     # Predicts the last part from the rest: its requests arrive as recorded, with demands drawn from those of their
     # class in the first part.
@@ -358,7 +379,7 @@ def _held_out(
     if any(len(demands) == 0 for demands in known.values()):
         return ()
     means, tails = [], []
-    for _ in range(REPLAYS):
+    for _ in followed(stages, "held out", range(REPLAYS), REPLAYS):
         drawn = np.empty(len(measured))
         for name, demands in known.items():
             own = names[cut:] == name

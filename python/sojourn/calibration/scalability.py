@@ -13,6 +13,7 @@ import numpy as np
 
 from sojourn import queueing
 from sojourn.calibration.estimate import FloatArray, HeldOut, IndexArray, cross_validated, folds
+from sojourn.calibration.stages import UNSEEN, Stages, followed
 from sojourn.failure import CouldNotRun
 from sojourn.queueing import UslFit
 
@@ -30,13 +31,14 @@ class ScalabilityFit:
     warnings: tuple[str, ...]
 
 
-def fit(clients: FloatArray, throughputs: FloatArray, seed: int) -> ScalabilityFit:
+def fit(clients: FloatArray, throughputs: FloatArray, seed: int, stages: Stages = UNSEEN) -> ScalabilityFit:
     """Fits the law; its intervals are by profile.
 
     Args:
         clients: N at each point, one or more; shape (points,).
         throughputs: requests/s; shape (points,).
         seed: of the folds.
+        stages: shows how far it is.
     """
     levels = len(np.unique(clients))
     if levels < LEVELS_MIN:
@@ -51,7 +53,8 @@ def fit(clients: FloatArray, throughputs: FloatArray, seed: int) -> ScalabilityF
     law = _fit(clients, throughputs)
     method = "each number of clients in turn" if levels <= FOLDS_MAX else f"numbers of clients in {FOLDS_MAX} parts"
     splits = folds([float(each) for each in clients], seed, min(levels, FOLDS_MAX))
-    error = cross_validated("throughput", method, splits, throughputs, predicted)
+    parts = followed(stages, "held out", splits, len(splits))
+    error = cross_validated("throughput", method, parts, throughputs, predicted)
     return ScalabilityFit(law, error, _warnings(law, float(clients.max())))
 
 

@@ -24,6 +24,7 @@ from sojourn.calibration.estimate import (
     percentile_interval,
     widening,
 )
+from sojourn.calibration.stages import UNSEEN, Stages, followed
 from sojourn.results.records import Interval
 
 PIECES_MAX = 3
@@ -91,7 +92,9 @@ class ServiceDemandFit:
     warnings: tuple[str, ...]
 
 
-def fit(sizes_bytes: FloatArray, demands: FloatArray, seed: int, pieces_max: int = PIECES_MAX) -> ServiceDemandFit:
+def fit(
+    sizes_bytes: FloatArray, demands: FloatArray, seed: int, pieces_max: int = PIECES_MAX, stages: Stages = UNSEEN
+) -> ServiceDemandFit:
     """Fits g; its intervals are bootstrap over points, the upper ends studentised, the knees fixed.
 
     Args:
@@ -99,10 +102,12 @@ def fit(sizes_bytes: FloatArray, demands: FloatArray, seed: int, pieces_max: int
         demands: seconds per request, positive; shape (points,).
         seed: of the folds and the bootstrap.
         pieces_max: 1 gives the line g(x) = a x + b.
+        stages: shows how far it is.
     """
     sizes, values = _merged(sizes_bytes, demands, POINTS_MAX)
-    knees, error = _chosen_knees(sizes, values, seed, pieces_max)
+    knees, error = _chosen_knees(sizes, values, seed, pieces_max, stages)
     demand = _solved(sizes, values, knees)
+    stages.begin("bootstrap")
     fixed, *slopes = _intervals(sizes, values, demand, seed)
     means = demand(sizes)
     cap = float(quasi_likelihood.caps(values, means[None, :])[0])
@@ -130,7 +135,7 @@ def _merged(sizes: FloatArray, demands: FloatArray, most: int) -> tuple[FloatArr
 
 
 def _chosen_knees(
-    sizes: FloatArray, demands: FloatArray, seed: int, pieces_max: int
+    sizes: FloatArray, demands: FloatArray, seed: int, pieces_max: int, stages: Stages
 ) -> tuple[tuple[float, ...], HeldOut | None]:
     distinct = np.unique(sizes)
     if len(distinct) < 3:
@@ -138,9 +143,10 @@ def _chosen_knees(
     method = "each size in turn" if len(distinct) <= 10 else "sizes in ten parts"
     splits = folds([float(size) for size in sizes], seed, 10)
     chosen: tuple[tuple[float, ...], FloatArray, FloatArray] | None = None
-    for pieces in range(1, min(pieces_max, len(distinct) // SIZES_PER_PIECE_MIN) + 1):
+    pieces_max = min(pieces_max, len(distinct) // SIZES_PER_PIECE_MIN)
+    for pieces in range(1, pieces_max + 1):
         measured, predicted = [], []
-        for fitted, out in splits:
+        for fitted, out in followed(stages, f"{pieces} of {pieces_max} pieces", splits, len(splits)):
             knees = _best_knees(sizes[fitted], demands[fitted], pieces)
             measured.append(demands[out])
             predicted.append(_solved(sizes[fitted], demands[fitted], knees)(sizes[out]))

@@ -35,6 +35,7 @@ from sojourn.calibration.estimate import (
     percentile_interval,
     widening,
 )
+from sojourn.calibration.stages import UNSEEN, Stages, followed
 from sojourn.failure import CouldNotRun
 from sojourn.loading.confidence import student_t
 from sojourn.results.records import Interval
@@ -83,6 +84,7 @@ def fit(
     weights: FloatArray | None = None,
     *,
     designed: bool = False,
+    stages: Stages = UNSEEN,
 ) -> UtilisationLawFit:
     """Fits the demands; intervals are percentile bootstrap (`BOOTSTRAP_SAMPLES` draws).
 
@@ -94,6 +96,7 @@ def fit(
         seed: of the folds and the bootstrap.
         weights: of the points' residuals, all alike unless given; shape (points,).
         designed: the throughputs were chosen to tell the classes apart, in no more points than necessary.
+        stages: shows how far it is.
     """
     is_loaded = np.any(throughputs > 0, axis=1)
     loaded, unloaded = np.flatnonzero(is_loaded), np.flatnonzero(~is_loaded)
@@ -109,11 +112,14 @@ def fit(
     design, weighted = _design(throughputs) * weights[:, np.newaxis], busy * weights
     solution = _solve(design, weighted)
     random = np.random.default_rng(seed)
-    drawn = _left_over if designed else _resampled
+    drawn = (_left_over if designed else _resampled)(design, weighted, solution, random)
     samples, corrected_samples = (
         np.array(each)
         for each in zip(
-            *((_solve(*sample), _corrected(*sample)[0]) for sample in drawn(design, weighted, solution, random)),
+            *(
+                (_solve(*sample), _corrected(*sample)[0])
+                for sample in followed(stages, "bootstrap", drawn, BOOTSTRAP_SAMPLES)
+            ),
             strict=True,
         )
     )

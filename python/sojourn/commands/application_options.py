@@ -90,6 +90,7 @@ class ApplicationOptions:
             from sojourn.applications import baseline
             from sojourn.applications.pipeline import assess
             from sojourn.applications.request import EFFORTS, ApplicationRequest
+            from sojourn.applications.summary import SUMMARY
             from sojourn.loading.fleet import Fleet
             from sojourn.report.application.junit import junit
             from sojourn.report.application.markdown import markdown
@@ -150,15 +151,16 @@ class ApplicationOptions:
                 fleet = Fleet(stack.enter_context(cluster.opened(quiet=quiet)), leaves_out=True)
             stages = stack.enter_context(Stages(talk, quiet=quiet, page=page))
             summary = assess(request, run, stages, fleet)
-        report = write_report(run)
-        for path, text in ((self.junit, junit(summary)), (self.markdown, markdown(summary))):
-            if path is not None:
-                _write(path, text)
+        # On a full disk, the answer on the terminal is all that there is.
+        report = write_report(run) if run.written(SUMMARY) is not None else None
         if output_format is Format.json:
             print_json(summary.model_dump(mode="json"))
         else:
             print_application(summary, data)
             print_where(report)
+        for path, text in ((self.junit, junit(summary)), (self.markdown, markdown(summary))):
+            if path is not None:
+                _write(path, text)
         if summary.has_failed:
             raise typer.Exit(EXIT_RAN_WITH_FAILURES)
 

@@ -10,8 +10,9 @@ from rich.table import Table
 from sojourn.applications import requests
 from sojourn.applications.coverage import Coverage, coverage
 from sojourn.applications.endpoints import endpoints
-from sojourn.commands.formats import Format, FormatOption, data, print_json
+from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.log_options import as_one, with_log_options
+from sojourn.commands.progress import Stages
 from sojourn.text import format
 from sojourn.workload.log import LogOptions, require_log
 
@@ -45,7 +46,10 @@ def _endpoints(
     """
     log, log_options = as_one(logs, log_options)
     require_log(log, log_options.also)
-    found = requests.read(log, log_options)
+    with Stages(talk, quiet=output_format is Format.json or not talk.is_terminal) as stages:
+        stages.begin("read")
+        found = requests.read(log, log_options, stages.update)
+        stages.done(f"{found.requests:,} requests")
     covered = coverage(found, endpoints(found.rows, endpoint or []), allow_methods.upper().split(","))
     if output_format is Format.json:
         print_json(_as_json(covered, found))

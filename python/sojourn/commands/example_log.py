@@ -63,7 +63,10 @@ def _example_log(
         raise CouldNotRun("--figure and --share need --like", "choose the log whose figures they change")
     output.parent.mkdir(parents=True, exist_ok=True)
     if like is None:
-        _native.synthesise_log(str(output), seed)
+        with Stages(talk, quiet=not talk.is_terminal) as stages:
+            stages.begin("write")
+            _native.synthesise_log(str(output), seed)
+            stages.done()
         talk.print(f"wrote {output}", soft_wrap=True)
         return
     shape = _with_figures(_shape_of(like), figures or [])

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sojourn.commands.formats import Format, FormatOption, print_json, talk
+from sojourn.commands.progress import Stages
 from sojourn.failure import CouldNotRun
 
 
@@ -49,20 +50,27 @@ def _fit(
     from sojourn.calibration.fit import Options
     from sojourn.calibration.kinds import KINDS, fit_table
     from sojourn.calibration.tables import Table
+    from sojourn.planning.answers import as_json
 
     if kind is not None and kind not in KINDS:
         raise CouldNotRun(f"{kind!r} is not a kind of table", f"one of {', '.join(KINDS)}")
     options = Options(servers=servers or 1, r=r, rate=rate or None, hit_ratio=hit_ratio, seed=seed)
-    if all(load_runs.is_load_run(run) for run in runs):
-        found = load_runs.fit(runs, options, servers)
-    elif any(load_runs.is_load_run(run) for run in runs):
-        raise CouldNotRun("load runs and others cannot be fitted together", "give folders of one kind")
-    elif all(run.is_dir() for run in runs):
-        found = refit(runs, options.rate, seed)
-    elif len(runs) == 1:
-        found = fit_table(Table.read(runs[0]), options, kind)
-    else:
-        raise CouldNotRun("several tables cannot be fitted at once", "give run folders, or join the tables into one")
+    # Elsewhere than on a terminal there is nothing to say until the result.
+    with Stages(talk, quiet=output_format is Format.json or not talk.is_terminal) as stages:
+        if all(load_runs.is_load_run(run) for run in runs):
+            found = load_runs.fit(runs, options, servers, stages)
+        elif any(load_runs.is_load_run(run) for run in runs):
+            raise CouldNotRun("load runs and others cannot be fitted together", "give folders of one kind")
+        elif all(run.is_dir() for run in runs):
+            found = refit(runs, options.rate, seed, stages)
+        elif len(runs) == 1:
+            stages.begin("read")
+            found = fit_table(Table.read(runs[0]), options, kind, stages)
+        else:
+            raise CouldNotRun(
+                "several tables cannot be fitted at once", "give run folders, or join the tables into one"
+            )
+        stages.done()
     text = found.system_text()
     if output is not None:
         _write(output, text, "--output")
@@ -71,7 +79,8 @@ def _fit(
 
         _write(report, page(found), "--report")
     if output_format is Format.json:
-        print_json(found.model_dump(exclude={"system"}) | {"system_file": text})
+        # A saturated station's error is infinite.
+        print_json(as_json(found.model_dump(exclude={"system"}) | {"system_file": text}))
     else:
         print(text if output is None else found.evidence())
     if report is not None:

@@ -109,13 +109,13 @@ def _search(words: list[str], wanted: RunOptions, limits: list[str], budget: str
             told=lambda trial, found: talk.print(said(trial, found, search.unit), highlight=False, soft_wrap=True),
         )
         found = search.run()
-    if folder is not None and found.trials:
-        from sojourn.report.load.search import write_report
-
-        write_report(folder)
     if wanted.output_format == "json":
         print_json(search.record(found).as_json())
     else:
         print_found(found, search, data)
+    if folder is not None and found.trials:
+        from sojourn.report.load.search import write_report
+
+        write_report(folder)
     if found.ending in ("interrupted", "never passed"):
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)

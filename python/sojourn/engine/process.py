@@ -74,7 +74,7 @@ def run(
         if handed.asked and not output.strip():
             raise KeyboardInterrupt
         if not output.strip() or process.returncode == EXIT_COULD_NOT_RUN:
-            raise _failure(command, process.returncode, talk)
+            raise failure(command, process.returncode, talk)
         found = result.model_validate_json(output)
         if handed.asked and getattr(found, "complete", True):
             handed.not_heard()
@@ -131,7 +131,7 @@ class Stream:
     def check(self) -> None:
         """After the end: raises the engine's message if it could not run."""
         if self._process.returncode == EXIT_COULD_NOT_RUN or self._count == 0:
-            raise _failure(self._command, self._process.returncode, self._talk)
+            raise failure(self._command, self._process.returncode, self._talk)
 
 
 def lines(arguments: Sequence[str]) -> Iterator[str]:
@@ -219,7 +219,8 @@ def stand_back(quiet_cores: frozenset[int]) -> None:
         os.sched_setaffinity(thread, others)
 
 
-def _failure(command: list[str], code: int, talk: list[str]) -> CouldNotRun:
+def failure(command: Sequence[str], code: int, talk: Sequence[str]) -> CouldNotRun:
+    """What an engine that could not run has said."""
     said = "\n".join(talk).removeprefix("error: ") or f"{' '.join(command[:2])} ended with exit code {code}"
     what, _, hint = said.partition("\nhint: ")
     return CouldNotRun(what, hint or None)

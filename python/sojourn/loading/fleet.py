@@ -309,6 +309,7 @@ class _MachineRun:
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
     _lost_because: str | None = None
     _begun: bool = False
+    _has_sent: bool = False
     _folder: str = ""
     """Where its engine leaves its result if its worker dies."""
 
@@ -320,6 +321,7 @@ class _MachineRun:
                     f"{path} is larger than {FILE_BYTES_MAX:,} bytes", "copy it to the same new path on every machine"
                 )
             with path.open("rb") as file:
+                self._has_sent = True
                 self.loader.ask(worker_engine.receive, self.name, place, b"")
                 while piece := file.read(PIECE_BYTES):
                     self._asked(worker_engine.receive, self.name, place, piece)
@@ -401,15 +403,17 @@ class _MachineRun:
 
     def end(self) -> None:
         """Ends what still runs and gives the worker back."""
-        if not self._begun or self._lost_because is not None:
+        if not (self._begun or self._has_sent) or self._lost_because is not None:
             return
         try:
             self.loader.ask(worker_engine.end, self.name)
         except (WorkerLost, CouldNotRun):
             pass
         finally:
-            self._begun = False
-            self.loader.release()
+            self._has_sent = False
+            if self._begun:
+                self._begun = False
+                self.loader.release()
 
     def _asked(self, function: Callable[..., T], *arguments: object) -> T:
         """Asks before the start, when a machine that is lost ends the run."""

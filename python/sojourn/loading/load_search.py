@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from sojourn import interrupts
 from sojourn.failure import CouldNotRun
 from sojourn.loading import folder, metrics
 from sojourn.loading.record import AnyStep, Saturation, SearchRecord
@@ -75,6 +76,8 @@ class LoadSearch:
         return found
 
     def _measure(self, load: float) -> Trial:
+        # Between two runs there was no program that would have heard it.
+        interrupts.raise_unheard()
         began = time.monotonic()
         if began + self._longest > self._deadline:
             raise OutOfTime
@@ -115,6 +118,10 @@ class LoadSearch:
                 "unit": self.unit,
                 "options": [*self._options],
                 "thresholds": [str(each) for each in self.thresholds],
+                "conditions": [
+                    {"metric": each.metric.name, "operator": each.operator, "limit": each.limit}
+                    for each in self.thresholds
+                ],
                 **found.as_json(),
                 **({"saturation": saturation} if saturation else {}),
             }

@@ -30,7 +30,8 @@ LATENCIES = {
 }
 """Latencies by the name before the dot: the histogram's tag, and the description. Without a dot: the response time."""
 STATISTICS = "p50, p99, p99.9, ...; mean; max"
-_LATENCY = re.compile(r"(?:(?P<kind>[a-z]+)\.)?(?:p(?P<percent>\d{1,2}(?:\.\d+)?|\d{3,6})|(?P<name>mean|max))")
+_LATENCY = re.compile(r"(?:(?P<kind>[a-z]+)\.)?(?:p(?P<percent>\d+(?:\.\d+)?)|(?P<name>mean|max))")
+_PERCENTILE = re.compile(r"\d{1,2}(?:\.\d+)?|9\d{2,5}")
 
 
 def find(name: str) -> Metric:
@@ -50,7 +51,7 @@ def find(name: str) -> Metric:
     if match["name"] == "mean":
         metric = Metric(name, f"mean {help_text}", "time", "lower", _mean_of_run(tag), _of_intervals(tag, _mean))
         return named.latency(pattern, metric, tag, _mean) if pattern else metric
-    fraction = 1.0 if match["name"] == "max" else _fraction(match["percent"])
+    fraction = 1.0 if match["name"] == "max" else percentile(match["percent"])
     what = "longest" if fraction == 1 else f"{fraction * 100:g}th percentile of the"
 
     def quantile(found: _native.Histogram) -> float:
@@ -59,6 +60,18 @@ def find(name: str) -> Metric:
     of_intervals = None if fraction == 1 else _of_intervals(tag, quantile)
     metric = Metric(name, f"{what} {help_text}", "time", "lower", lambda run: run.quantile(fraction, tag), of_intervals)
     return named.latency(pattern, metric, tag, quantile) if pattern else metric
+
+
+def percentile(number: str) -> float:
+    """The fraction of a percentile's number, 0.95 of `95`; p999 is accepted for p99.9, as in the result's keys.
+
+    Raises:
+        CouldNotRun: it is not below 100.
+    """
+    if _PERCENTILE.fullmatch(number) is None:
+        raise CouldNotRun(f"p{number} is not a percentile below p100", "write it as in p95 or p99.9")
+    spelled = number if len(number) <= 2 or "." in number else f"{number[:2]}.{number[2:]}"
+    return float(spelled) / 100
 
 
 def names() -> list[str]:
@@ -71,12 +84,6 @@ def table() -> list[tuple[str, str]]:
     latencies = [(f"{kind}.pNN", text) for kind, (_, text) in LATENCIES.items()]
     latencies[0] = ("pNN, mean, max", LATENCIES["response"][1] + f" ({STATISTICS})")
     return latencies + [(metric.name, metric.help) for metric in SCALARS.values()]
-
-
-def _fraction(percent: str) -> float:
-    # p999 is accepted for p99.9, as in the result's keys.
-    spelled = percent if len(percent) <= 2 or "." in percent else f"{percent[:2]}.{percent[2:]}"
-    return float(spelled) / 100
 
 
 def _of_intervals(tag: str, figure: Callable[[_native.Histogram], float]) -> Figure | None:

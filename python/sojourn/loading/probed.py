@@ -39,7 +39,12 @@ def probed(runner: Runner, watched: Watched) -> Runner:
         with Companion(_on_cores(watched, options)) as companion:
             result = runner(options, with_probe(progress, companion))
         assert companion.recording is not None
-        return attach(result, companion.recording, cores=companion.cores)
+        try:
+            return attach(result, companion.recording, cores=companion.cores)
+        except CouldNotRun as failure:
+            # As where the processes ended before the first step: what was measured of the load counts all the same.
+            unavailable = ProbeUse(unavailable=failure.what)
+            return replace(result, record=result.record.model_copy(update={PROBE: unavailable}))
 
     return run
 

@@ -93,6 +93,14 @@ class LoadTried(Record):
     pass_fraction_monotone: float
 
 
+class Condition(Record):
+    """A threshold as it was asked for."""
+
+    metric: str
+    operator: str
+    limit: float
+
+
 class SearchRecord(Record):
     """A capacity search: its options and result."""
 
@@ -100,6 +108,8 @@ class SearchRecord(Record):
     unit: str
     options: list[str]
     thresholds: list[str]
+    conditions: list[Condition] = Field(default_factory=list)
+    """The same for programs."""
     ending: Ending
     capacity: float | None = None
     low: float | None = None

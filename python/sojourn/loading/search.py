@@ -4,14 +4,14 @@ A run at a load passes or fails, and near the capacity chance decides. The searc
 distribution over the capacity and over the sharpness of the transition, updates it after every run (Bayes' rule with a
 logistic curve), tries next the load with the largest expected information (L. Kontsevich, C. Tyler, Vision Research
 39, 1999), and ends when the 95 % interval is narrow enough. It starts by doubling until a run fails, and ends by
-confirming the interval's ends. Runs in which the generator was the limit are void: they say nothing about the server,
-and no higher load is tried.
+confirming the interval's ends, as far as there are such loads. Runs in which the generator was the limit are void: they
+say nothing about the server, and no higher load is tried.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -159,7 +159,7 @@ class _Search:
             belief = self._belief()
             low, high = belief.interval()
             if high / low <= 1 + self.plan.precision or (self.plan.whole and high - low <= 1):
-                if self._confirm(self._rounded(low), self._rounded(high, up=True)):
+                if self._confirm(belief):
                     return "precise enough"
                 continue
             ceiling = self._ceiling()
@@ -208,11 +208,19 @@ class _Search:
         rounded = {self._rounded(float(load), up=up) for load in spaced for up in (False, True)}
         return sorted(rounded)
 
-    def _confirm(self, low: float, high: float) -> bool:
-        """Runs at both ends; returns whether most outcomes were as expected."""
-        for load, expected in ((low, True), (high, False)):
+    def _confirm(self, belief: Belief) -> bool:
+        """Runs at both ends; returns whether most outcomes were as expected.
+
+        If it returns false it has made a run: without one, the search would come back to the same ends forever.
+        """
+        for load, expected in self._ends(belief):
             outcomes = [trial.passed == expected for trial in self._confirming(load)]
-            while len(outcomes) < self.plan.confirmations and len(self.trials) < self.plan.runs_max:
+            before = len(self.trials)
+            while len(self.trials) < self.plan.runs_max:
+                # The interval follows from earlier outcomes, too: that most of them contradict it says nothing new.
+                is_new = len(self.trials) > before
+                if len(outcomes) >= self.plan.confirmations and (is_new or not _contradict(outcomes)):
+                    break
                 trial = self._try(load, "confirm")
                 if trial.void_because is not None:
                     if self._ceiling() is not None:
@@ -220,9 +228,22 @@ class _Search:
                         break
                     continue
                 outcomes.append(trial.passed == expected)
-            if outcomes and sum(outcomes) * 2 <= len(outcomes):
+            if _contradict(outcomes):
                 return False
         return True
+
+    def _ends(self, belief: Belief) -> Iterator[tuple[float, bool]]:
+        """The loads at the interval's ends, with whether they should pass.
+
+        The plan may have no load so low: of a capacity of 0.9 clients, it cannot be shown that fewer pass.
+        """
+        low, high = belief.interval()
+        capacity = belief.quantile(0.5)
+        below, above = self._rounded(low), self._rounded(high, up=True)
+        if below <= capacity:
+            yield below, True
+        if above >= capacity:
+            yield above, False
 
     def _confirming(self, load: float) -> list[Trial]:
         return [
@@ -316,6 +337,11 @@ class Belief:
             capacity = outcome.sum(axis=1) / chance
             left -= chance * float(np.sum(capacity * np.log(np.maximum(capacity, 1e-300))))
         return float(left)
+
+
+def _contradict(outcomes: Sequence[bool]) -> bool:
+    """Whether no majority of the outcomes was as expected."""
+    return bool(outcomes) and sum(outcomes) * 2 <= len(outcomes)
 
 
 def _passing(log_capacities: NDArray[np.float64], log_load: float) -> NDArray[np.float64]:

@@ -11,16 +11,15 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 from sojourn import engine
+from sojourn.engine import Prepared
 from sojourn.failure import CouldNotRun
 from sojourn.loading.load_files import USERS_FILE
 from sojourn.loading.run import option
@@ -61,28 +60,10 @@ class _Generator:
     """The engine of a task, while it runs."""
 
     folder: Path
-    process: subprocess.Popen[str] | None = None
-    is_ready: bool = False
+    engine: Prepared | None = None
     heard: float = field(default_factory=time.monotonic)
     """When the controller last asked, by this machine's monotonic clock."""
     progress: list[str] = field(default_factory=list)
-    talk: list[str] = field(default_factory=list)
-
-    def listen(self, stream: IO[str], quiet_cores: frozenset[int]) -> None:
-        engine.stand_back(quiet_cores)
-        for line in stream:
-            if not line.startswith("{"):
-                self.talk.append(line.rstrip())
-            elif '"ready"' in line:
-                self.is_ready = True
-            else:
-                self.progress.append(line)
-
-    def say(self, line: str) -> None:
-        if self.process is not None and self.process.stdin is not None:
-            with contextlib.suppress(OSError):
-                self.process.stdin.write(line + "\n")
-                self.process.stdin.flush()
 
 
 _generators: dict[str, _Generator] = {}
@@ -111,30 +92,19 @@ def generate(name: str, options: Sequence[str], files: Sequence[int], quiet_core
     words = [str(folder / str(place)) if place in files else word for place, word in enumerate(options)]
     generator = _generators[name] = _Generator(folder)
     try:
-        # In its own process group, so that a terminal's Ctrl-C ends it through the controller only. Its result goes to
-        # a file, because it outlives a worker that dies.
-        with (
-            (folder / RESULT).open("w") as printed,
-            subprocess.Popen(
-                [str(engine.path()), *words, "--format", "json", "--progress", "--start-on-stdin"],
-                stdin=subprocess.PIPE,
-                stdout=printed,
-                stderr=subprocess.PIPE,
-                text=True,
-                process_group=0,
-            ) as process,
-        ):
-            generator.process = process
-            assert process.stderr is not None
-            listener = threading.Thread(target=generator.listen, args=(process.stderr, quiet_cores), daemon=True)
-            watch = threading.Thread(target=_stop_unheard, args=(generator,), daemon=True)
-            listener.start()
-            watch.start()
-            process.wait()
-            listener.join()
+        # Its result goes to a file, because it outlives a worker that dies.
+        with (folder / RESULT).open("w") as printed:
+            command = [str(engine.path()), *words, "--format", "json", "--progress", "--start-on-stdin"]
+            running = Prepared(command, printed, lambda line: generator.progress.append(line), quiet_cores)
+            generator.engine = running
+            threading.Thread(target=_stop_unheard, args=(generator, running), daemon=True).start()
+            try:
+                code = running.wait()
+            finally:
+                running.end()
         users = option(words, USERS_FILE)
         kept = None if users is None else Path(users).read_text()
-        return Ended((folder / RESULT).read_text(), "; ".join(generator.talk), process.returncode, kept)
+        return Ended((folder / RESULT).read_text(), "; ".join(running.talk), code, kept)
     except OSError as error:
         raise CouldNotRun(f"the engine does not start: {error}", "is the same version of sojourn installed?") from error
     finally:
@@ -148,7 +118,7 @@ def status(name: str) -> EngineStatus:
         return EngineStatus(is_ready=False, folder=folder)
     generator.heard = time.monotonic()
     lines, generator.progress = generator.progress, []
-    return EngineStatus(generator.is_ready, folder, lines)
+    return EngineStatus(generator.engine is not None and generator.engine.is_ready, folder, lines)
 
 
 def clock() -> float:
@@ -160,13 +130,14 @@ def say(name: str, line: str) -> None:
     """Gives the engine of a run a line on its standard input."""
     if (generator := _generators.get(name)) is not None:
         generator.heard = time.monotonic()
-        generator.say(line)
+        if generator.engine is not None:
+            generator.engine.say(line)
 
 
 def kill(name: str) -> None:
     """Kills the engine of a run, if it still runs."""
-    if (generator := _generators.get(name)) is not None and generator.process is not None:
-        generator.process.kill()
+    if (generator := _generators.get(name)) is not None and generator.engine is not None:
+        generator.engine.kill()
 
 
 def end(name: str) -> None:
@@ -175,17 +146,15 @@ def end(name: str) -> None:
     shutil.rmtree(_folder(name), ignore_errors=True)
 
 
-def _stop_unheard(generator: _Generator) -> None:
-    process = generator.process
-    assert process is not None
-    while process.poll() is None:
+def _stop_unheard(generator: _Generator, running: Prepared) -> None:
+    while not running.has_ended:
         time.sleep(_LOOK_SECONDS)
         if time.monotonic() - generator.heard > UNHEARD_SECONDS_MAX:
-            generator.talk.append(f"its controller was not heard of for {UNHEARD_SECONDS_MAX:g} s")
-            generator.say("stop")
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(STOP_SECONDS_MAX)
-            process.kill()
+            running.talk.append(f"its controller was not heard of for {UNHEARD_SECONDS_MAX:g} s")
+            running.say("stop")
+            with contextlib.suppress(TimeoutError):
+                running.wait(STOP_SECONDS_MAX)
+            running.kill()
 
 
 def _folder(name: str) -> Path:

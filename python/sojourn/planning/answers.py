@@ -172,6 +172,8 @@ class Plan:
     levers: list[LeverAnswer]
     largest_traffic: LargestTraffic
     doubling: list[Doubling]
+    not_doubled: list[str]
+    """Levers that cannot be twice as large with all others unchanged, with the reasons."""
     sweeps: list[Sweep]
     mix: CheapestMix | None
     growth: Growth | None

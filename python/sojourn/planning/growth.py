@@ -10,12 +10,13 @@ from sojourn.failure import CouldNotRun
 from sojourn.planning.answers import Growth
 from sojourn.planning.system_document import SystemDocument
 from sojourn.queueing import predict
+from sojourn.text.quantity import NUMBER
 
 DAYS_PER_YEAR = 365.25
 YEARS_MAX = 200.0
 """The longest horizon; no growth rate lasts longer."""
 _RATES = {"year": 1.0, "month": 12.0, "week": DAYS_PER_YEAR / 7}
-_GROWTH = re.compile(r"\s*\+?([0-9.]+)\s*%\s*/\s*(\w+)\s*")
+_GROWTH = re.compile(rf"\s*\+?({NUMBER})\s*%\s*/\s*(\w+)\s*")
 
 
 def parse_growth(text: str) -> float:

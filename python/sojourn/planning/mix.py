@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from sojourn.cluster.tasks import InProcess, Tasks, in_order
 from sojourn.failure import CouldNotRun
 from sojourn.planning.answers import CheapestMix, Mix
+from sojourn.planning.counts import valid_counts
 from sojourn.planning.evaluation import Evaluation, Evaluator
 from sojourn.planning.parameters import Parameter, parameter
 from sojourn.planning.search import SLACK
 from sojourn.planning.system_document import SystemDocument
+from sojourn.text.quantity import NUMBER
 
 PRICED_MAX = 4
 """The most resources that can be priced at once."""
@@ -30,7 +32,7 @@ SPAN = (0.25, 16.0)
 ROUNDS_MAX = 5
 STEPS = 8
 """Bisections of each parameter when shrinking the cheapest mix: to 1/256 of a grid step."""
-_PRICE = re.compile(r"\s*([0-9.]+)\s*(?:(?:/|per)\s*(\S+))?\s*")
+_PRICE = re.compile(rf"\s*({NUMBER})\s*(?:(?:/|per)\s*(\S+))?\s*")
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ def mixes_of(evaluator: Evaluator, document: SystemDocument, priced: Sequence[Pr
     # Evaluated at low traffic, because every solver refuses an overloaded system.
     simulated = evaluator.evaluate(document.set("traffic=0.001")).by == "simulation"
     count = int((MIXES_SIMULATED if simulated else MIXES_ANALYTIC) ** (1 / len(priced)))
-    return list(itertools.product(*(_values(each, count) for each in priced)))
+    combinations = itertools.product(*(_values(document, each, priced, count) for each in priced))
+    return [values for values in combinations if _is_valid(document, priced, values)]
 
 
 def cheapest_mix(
@@ -139,12 +142,28 @@ def _mixes(
     return [_mix(own, document, priced, values) for values in part], own.simulations
 
 
-def _values(priced: Priced, count: int) -> list[float]:
-    low, high = (priced.parameter.present * end for end in SPAN)
-    values = [low * (high / low) ** (index / (count - 1)) for index in range(count)]
-    if priced.parameter.kind == "count":
-        return [float(value) for value in sorted({max(1, round(value)) for value in values})]
-    return values
+def _values(document: SystemDocument, each: Priced, priced: Sequence[Priced], count: int) -> list[float]:
+    """The values of a resource that are valid with some of the others'."""
+    low, high = (each.parameter.present * end for end in SPAN)
+    if each.parameter.kind != "count":
+        return _spaced(low, high, count)
+    valid = valid_counts(document, each.parameter, {other.parameter.path: None for other in priced})
+    values = _spaced(valid.clamped(low), valid.clamped(high), count)
+    return [float(value) for value in sorted({round(value) for value in values})]
+
+
+def _spaced(low: float, high: float, count: int) -> list[float]:
+    return [low * (high / low) ** (index / (count - 1)) for index in range(count)]
+
+
+def _is_valid(document: SystemDocument, priced: Sequence[Priced], values: Sequence[float]) -> bool:
+    """Returns false for counts that a system cannot have together, such as more servers than places."""
+    together = {each.parameter.path: value for each, value in zip(priced, values, strict=True)}
+    return all(
+        together[each.parameter.path] in valid_counts(document, each.parameter, together)
+        for each in priced
+        if each.parameter.kind == "count"
+    )
 
 
 def _mix(evaluator: Evaluator, document: SystemDocument, priced: Sequence[Priced], values: Sequence[float]) -> Mix:
@@ -200,7 +219,7 @@ def _smaller(
             middle = (low + high) / 2
             values = {**mix.values, each.parameter.path: middle}
             if each.parameter.kind == "count":
-                values[each.parameter.path] = float(max(1, round(middle)))
+                values[each.parameter.path] = valid_counts(document, each.parameter, values).clamped(round(middle))
             tried = _mix(evaluator, document, priced, [values[other.parameter.path] for other in priced])
             if tried.seconds <= limit_seconds and tried.cost <= mix.cost:
                 mix, high = tried, middle

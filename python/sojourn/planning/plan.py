@@ -16,6 +16,7 @@ from sojourn.cluster.kept import returned
 from sojourn.cluster.tasks import InProcess, Tasks, in_order
 from sojourn.failure import CouldNotRun
 from sojourn.planning.answers import Doubling, LargestTraffic, LeverAnswer, Now, Plan, Sweep, SweepPoint
+from sojourn.planning.counts import valid_counts
 from sojourn.planning.evaluation import Evaluator
 from sojourn.planning.growth import grow
 from sojourn.planning.mix import Priced, cheapest_mix, mixes_of
@@ -141,7 +142,7 @@ def plan(
 
     prediction = predict(document.system, percentiles=False)
     everything = list(levers(document))
-    doubled = [lever for lever in everything if lever.kind != "fraction"]
+    doubled, not_doubled = _doubled(document, everything)
     work.plan(2 + SEARCH_WORK * (1 + len(everything)) + DOUBLING_WORK * len(doubled))
     work.plan(SWEEP_POINTS * (len(questions.sweeps) or 1 + len(everything)))
     mixes = mixes_of(evaluator, document, questions.priced) if questions.priced else None
@@ -209,6 +210,7 @@ def plan(
         levers=answers,
         largest_traffic=largest,
         doubling=doubling,
+        not_doubled=not_doubled,
         sweeps=sweeps,
         mix=mix,
         growth=growth,
@@ -289,6 +291,18 @@ def _largest(found: Found) -> LargestTraffic:
     )
 
 
+def _doubled(document: SystemDocument, everything: Sequence[Parameter]) -> tuple[list[Parameter], list[str]]:
+    """The levers that can be twice as large with all others unchanged, and why others cannot."""
+    doubled, refused = list[Parameter](), list[str]()
+    for lever in everything:
+        valid = valid_counts(document, lever) if lever.kind == "count" else None
+        if valid is not None and 2 * lever.present not in valid:
+            refused.append(f"{lever.label}: twice as many would be more than {valid.most_because}")
+        elif lever.kind != "fraction":
+            doubled.append(lever)
+    return doubled, refused
+
+
 def _doubling(evaluator: Evaluator, document: SystemDocument, lever: Parameter, now: float, limit: float) -> Doubling:
     doubled = document.set(lever.setting(2 * lever.present))
     evaluated = evaluator.evaluate(doubled)
@@ -308,14 +322,22 @@ def _doubling(evaluator: Evaluator, document: SystemDocument, lever: Parameter, 
 def _default_sweeps(
     document: SystemDocument, found: Sequence[tuple[Parameter, Found]], traffic: Found
 ) -> Iterator[SweepRange]:
-    """Default sweeps: traffic beyond the target, and each lever around its present and needed values."""
+    """Default sweeps: traffic beyond the target, and each lever around its present and needed values.
+
+    A lever that has a single valid value has no sweep.
+    """
     yield SweepRange(parameter(document, "traffic"), 0.1, 1.5 * max(1.0, min(traffic.value or 1.0, 20.0)))
     for lever, answer in found:
         if lever.kind == "fraction":
             yield SweepRange(lever, 0.0, 1.0)
         else:
             needed = answer.value or lever.present
-            yield SweepRange(lever, min(lever.present, needed) / 2, max(lever.present, needed) * 2)
+            low, high = min(lever.present, needed) / 2, max(lever.present, needed) * 2
+            if lever.kind == "count":
+                valid = valid_counts(document, lever)
+                low, high = valid.clamped(low), valid.clamped(high)
+            if low < high:
+                yield SweepRange(lever, low, high)
 
 
 def _sweep_point(evaluator: Evaluator, document: SystemDocument, swept: Parameter, value: float) -> SweepPoint:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from sojourn.planning.counts import valid_counts
 from sojourn.planning.evaluation import Evaluation, Evaluator
 from sojourn.planning.parameters import Parameter
 from sojourn.planning.system_document import SystemDocument
@@ -51,8 +52,9 @@ def smallest(evaluator: Evaluator, document: SystemDocument, parameter: Paramete
         return document.set(parameter.setting(value))
 
     if parameter.kind == "count":
-        fewest, most = _counts(document, parameter)
-        counts = [count for count in _ladder(int(REACH)) if fewest <= count <= most]
+        valid = valid_counts(document, parameter)
+        most = min(valid.most, int(max(REACH, parameter.present)))
+        counts = sorted({valid.fewest, *(count for count in _ladder(most) if count in valid), most})
         return _confirmed(evaluator, change, limit_seconds, lambda limit: _first(evaluator, change, counts, limit))
     low, high = parameter.present / REACH, parameter.present * REACH
     if parameter.kind == "fraction":
@@ -124,19 +126,6 @@ def _confirmed(
             corrected *= limit_seconds * (1 - SLACK / 2) / confirmed.seconds
     evaluator.loss_searched = evaluator.loss_max
     return kept or found
-
-
-def _counts(document: SystemDocument, parameter: Parameter) -> tuple[int, int]:
-    """The smallest and the largest valid count.
-
-    With fewer jobs in service than servers some servers would always idle, and with fewer places in all than in
-    service some places would stay empty.
-    """
-    *_, name, key = parameter.path.split(".")
-    station = document.stations.get(name, {})
-    most = int(station.get("capacity", REACH)) if key == "r" else int(REACH)
-    fewest = {"r": station.get("servers", 1), "capacity": station.get("r", station.get("servers", 1)), "queue": 0}
-    return int(fewest.get(key, 1)), most
 
 
 def _least(

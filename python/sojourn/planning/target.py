@@ -24,9 +24,9 @@ STATISTICS: tuple[Statistic, ...] = ("mean", "p50", "p90", "p95", "p99", "p999",
 
 EXAMPLE = "write it as in 'p95 < 300ms at 40 req/s' or 'mean of members < 1s'"
 _TARGET = re.compile(
-    r"\s*(?P<statistic>\w+)(?:\s+of\s+(?P<subject>[^\s<]+))?\s*<=?\s*(?P<limit>[0-9.]+\s*\S+)"
-    r"(?:\s+and\s+loss\s*<=?\s*(?P<loss>[0-9.]+)\s*%)?"
-    r"(?:\s+at\s+(?P<load>[0-9.]+)\s*(?P<unit>\S.*?))?\s*"
+    rf"\s*(?P<statistic>\w+)(?:\s+of\s+(?P<subject>[^\s<]+))?\s*<=?\s*(?P<limit>{quantity.NUMBER}\s*\S+)"
+    rf"(?:\s+and\s+loss\s*<=?\s*(?P<loss>{quantity.NUMBER})\s*%)?"
+    rf"(?:\s+at\s+(?P<load>{quantity.NUMBER})\s*(?P<unit>[^\s0-9.].*?))?\s*"
 )
 _RATES = {"/s": 1.0, "req/s": 1.0, "requests/s": 1.0, "jobs/s": 1.0, "/min": 1 / 60, "req/min": 1 / 60, "/h": 1 / 3600}
 

@@ -73,6 +73,7 @@ def reason(error: OSError) -> str:
 
 
 def _listed(paths: list[Path]) -> str:
+    paths = [path.absolute() for path in paths]
     folder = Path(os.path.commonpath([path.parent for path in paths]))
     names = [str(path.relative_to(folder)) for path in paths[:NAMED_MAX]]
     more = f" and {len(paths) - NAMED_MAX} more" if len(paths) > NAMED_MAX else ""

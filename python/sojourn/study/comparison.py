@@ -7,7 +7,7 @@ verdict: two machines differ, and the question is by how much.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.study.cells import Cell, geometric_mean
 from sojourn.study.decisions import Finding
 from sojourn.study.findings import Findings, find
-from sojourn.study.folder import PLAN, POINTS, StudyFolder
+from sojourn.study.folder import DOCUMENT, PLAN, POINTS, StudyFolder
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Comparison:
 
 def is_of_studies(path: Path) -> bool:
     """Returns true for a study's folder, or a folder with studies."""
-    return path.is_dir() and ((path / PLAN).is_file() or next(path.rglob(PLAN), None) is not None)
+    return path.is_dir() and next(_plans(path), None) is not None
 
 
 def compare(first: Path, second: Path) -> list[Comparison]:
@@ -67,7 +67,7 @@ def compare(first: Path, second: Path) -> list[Comparison]:
     Raises:
         CouldNotRun: they have no study in common.
     """
-    if (first / PLAN).is_file() and (second / PLAN).is_file():
+    if _is_run(first) and _is_run(second):
         return [_compared(first, second)]
     here, there = _runs(first), _runs(second)
     pairs = [pair for study in here if study in there for pair in _paired((first, second), (here[study], there[study]))]
@@ -76,10 +76,19 @@ def compare(first: Path, second: Path) -> list[Comparison]:
     return [_compared(*pair) for pair in pairs]
 
 
+def _plans(path: Path) -> Iterator[Path]:
+    return (plan for plan in path.rglob(PLAN) if _is_run(plan.parent))
+
+
+def _is_run(folder: Path) -> bool:
+    # Others have a plan, too: those of `sojourn plan`.
+    return (folder / PLAN).is_file() and (folder / DOCUMENT).is_file()
+
+
 def _runs(path: Path) -> dict[str, list[Path]]:
     """The runs below a folder by study."""
     found: dict[str, list[Path]] = {}
-    for plan in sorted(path.rglob(PLAN)):
+    for plan in sorted(_plans(path)):
         found.setdefault(json.loads(plan.read_text())["name"], []).append(plan.parent)
     return found
 

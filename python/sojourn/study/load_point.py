@@ -291,7 +291,8 @@ def _run(
 
     watched = Watched(server.pids, urlsplit(server.url).port, PROBE_INTERVAL, sources=sources)
     try:
-        return probed(kept, watched)(words, progress), None
+        found = probed(kept, watched)(words, progress)
+        return found, found.record.probe.unavailable if found.record.probe is not None else None
     except CouldNotRun as error:
         if not whole:
             raise

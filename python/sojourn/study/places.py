@@ -114,9 +114,9 @@ def _sample(called: str, place: Place, metrics: Metrics, values: Mapping[int, fl
     reasons = place.untrusted_because(metrics)
     more = f" (and {len(reasons) - 1} more such cells)" if len(reasons) > 1 else ""
     untrusted_because = f"{reasons[0]}{more}" if reasons else None
-    return Sample(
-        called, values, bounds, place.shown(metrics), untrusted_because, None if values else place.zero(metrics)
-    )
+    lacking = place.zero(metrics)
+    # Those repetitions that are above zero do not stand for the others.
+    return Sample(called, {} if lacking else values, bounds, place.shown(metrics), untrusted_because, lacking)
 
 
 def along(cells: Cells, factor: str, over: Where) -> list[Value]:

@@ -107,6 +107,6 @@ def _meets(value: Value, wanted: Value | list[Value]) -> bool:
     bound = _BOUND.fullmatch(wanted) if isinstance(wanted, str) else None
     if bound is None:
         return value == wanted
-    limit = re.fullmatch(r"[0-9.]+", bound[2])
+    limit = re.fullmatch(quantity.NUMBER, bound[2])
     left, right = number(value), float(bound[2]) if limit else number(bound[2])
     return left is not None and right is not None and bool(_HOLDS[bound[1]](left, right))

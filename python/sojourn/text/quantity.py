@@ -27,8 +27,10 @@ BYTES = {
 BYTES_PER_SECOND = {f"{unit}/s": factor for unit, factor in BYTES.items()}
 BITS_PER_SECOND = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "Tbit/s": 1e12}
 
-_NUMBER_AND_UNIT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([^\s0-9.]\S*)?\s*")
-_NUMBER_AND_PERCENT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(%?)\s*")
+NUMBER = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+"""A pattern of what `float` takes: one point at most, no sign and no exponent."""
+_NUMBER_AND_UNIT = re.compile(rf"\s*({NUMBER})\s*([^\s0-9.]\S*)?\s*")
+_NUMBER_AND_PERCENT = re.compile(rf"\s*({NUMBER})\s*(%?)\s*")
 
 
 def seconds(text: str) -> float:

@@ -20,6 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from sojourn.failure import CouldNotRun
+from sojourn.machine import samples
 from sojourn.probe.companion import Companion, Watched
 from sojourn.probe.recording import Recording
 from sojourn.results.records import Record
@@ -117,6 +118,8 @@ class SystemUse:
     """Means of the application's gauges."""
     machine_busy_cores: float | None
     """Busy cores of this machine, whatever used them."""
+    busy_by_core: dict[int, float]
+    """The share of the time in which each core of this machine was busy; empty if that is not known."""
 
 
 @dataclass
@@ -126,6 +129,7 @@ class _Look:
     at: float
     connections: dict[str, sockets.Connections]
     database: database.Activity | None
+    cores: dict[int, samples.CoreTicks]
 
 
 class Watch:
@@ -140,8 +144,10 @@ class Watch:
         self._stack = ExitStack()
         self._companions: dict[str, Companion] = {}
         self._roots: dict[str, list[int]] = {}
-        self.missing: dict[str, str] = {}
-        """The sources that could not be read, with the reason for each."""
+        self._failed: dict[str, str] = {}
+        """The sources that could not be read at least once, with the latest reason for each."""
+        self._was_read = set[str]()
+        """The application's own sources that could be read at least once."""
 
     def __enter__(self) -> Watch:
         with ExitStack() as stack:
@@ -163,6 +169,15 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """The sources that are not known, with the reason for each.
+
+        A busy application may answer too late now and then: of its own sources, only those that it never told count.
+        """
+        # Copied in one step, because a thread may still add to it.
+        return {name: why for name, why in self._failed.copy().items() if name not in self._was_read}
 
     def cores(self, name: str) -> frozenset[int]:
         """The cores available to a tier on this machine."""
@@ -210,7 +225,7 @@ class Watch:
         local = [each for name, each in self._companions.items() if name in self._roots and each.recording is not None]
         busy = _busy_cores(_Span.of(local[0].recording, begin, end)) if local else None
         metrics = [known for at, known in self._metrics if begin <= at <= end]
-        return SystemUse(tiers, _database(looks), _levels(metrics), busy)
+        return SystemUse(tiers, _database(looks), _levels(metrics), busy, _busy_by_core(looks) if local else {})
 
     def cpu_cores(self, begin: float, end: float, parts: int) -> dict[str, list[float]]:
         """Each tier's CPU usage in about so many successive parts of a span, in cores; empty where it is not known."""
@@ -253,15 +268,16 @@ class Watch:
 
     def _look(self) -> None:
         begin = time.time()
-        self._looks.append(_Look(begin, sockets.connections(self._roots), self._activity()))
+        connections, cores = sockets.connections(self._roots), samples.core_ticks(Path("/"))
+        self._looks.append(_Look(begin, connections, self._activity(), cores))
 
     def _activity(self) -> database.Activity | None:
-        if self._database is None or self._database.name in self.missing:
+        if self._database is None or self._database.name in self._failed:
             return None
         try:
             return self._database.activity()
         except (CouldNotRun, OSError, ValueError) as failure:
-            self.missing[self._database.name] = str(failure)
+            self._failed[self._database.name] = str(failure)
             return None
 
     def _metric_sources(self) -> Iterator[tuple[str, Callable[[str], dict[str, float]], str]]:
@@ -276,8 +292,9 @@ class Watch:
         for name, read, url in self._metric_sources():
             try:
                 known |= read(url)
+                self._was_read.add(name)
             except CouldNotRun as failure:
-                self.missing[name] = failure.what
+                self._failed[name] = failure.what
         if known:
             self._metrics.append((time.time(), known))
 
@@ -369,6 +386,14 @@ class _Span:
 def _busy_cores(probed: _Span) -> float | None:
     parts = [probed.per_second(f"core_{kind}_seconds") for kind in ("user", "system", "interrupt", "softirq")]
     return None if None in parts else sum(each or 0.0 for each in parts)
+
+
+def _busy_by_core(looks: Sequence[_Look]) -> dict[int, float]:
+    if len(looks) < 2:
+        return {}
+    first, last = looks[0].cores, looks[-1].cores
+    passed = {core: last[core].total - first[core].total for core in first.keys() & last.keys()}
+    return {core: (last[core].busy - first[core].busy) / ticks for core, ticks in sorted(passed.items()) if ticks > 0}
 
 
 def _tier(probed: _Span, looks: Sequence[sockets.Connections]) -> TierUse:

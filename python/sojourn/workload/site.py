@@ -19,6 +19,8 @@ from sojourn.failure import CouldNotRun
 
 BLOCK_BYTES = 1 << 20
 FILE_SYSTEM_RESERVE_FRACTION = 0.05
+OURS = ".sojourn-work"
+"""The file that says that a working folder may be removed."""
 _BLOCK = Random(1999).randbytes(BLOCK_BYTES)
 
 FIXED_SIZES_BYTES = (500, 5_000, 15_000, 50_000, 150_000, 500_000, 1_500_000)
@@ -106,11 +108,13 @@ def work_folder(asked_for: Path | None, run: Path, documents: Sequence[Document]
     """Creates the working folder, and removes it at the end if it is temporary.
 
     A temporary folder is in the run's folder or, if that disk lacks room for the documents, in the system's temporary
-    folder.
+    folder. A folder of the same name that is not ours stays as it is.
     """
-    folder = asked_for or _with_room(run / "work", documents)
+    folder = asked_for or _with_room(_temporary(run), documents)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if asked_for is None:
+            (folder / OURS).touch()
     except OSError as error:
         raise _no_work_folder(folder, error) from error
     try:
@@ -123,6 +127,17 @@ def work_folder(asked_for: Path | None, run: Path, documents: Sequence[Document]
                 # Removing a large site takes a while, and an interruption would leave files behind.
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
+
+
+def _temporary(run: Path) -> Path:
+    """Where a working folder may be made and removed; what a run left that was killed is used again."""
+    folder = run / "work"
+    if not folder.exists() or (folder / OURS).is_file():
+        return folder
+    try:
+        return Path(tempfile.mkdtemp(prefix="work-", dir=run))
+    except OSError as error:
+        raise _no_work_folder(folder, error) from error
 
 
 def _no_work_folder(folder: Path, error: OSError) -> CouldNotRun:

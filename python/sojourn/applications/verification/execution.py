@@ -6,6 +6,8 @@ looked up again, because a command may have restarted them.
 
 from __future__ import annotations
 
+import http.client
+import ssl
 import statistics
 import subprocess
 import time
@@ -17,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from sojourn.applications import demands, fitting
 from sojourn.applications.changes import Starting
-from sojourn.applications.climb import CLIMB_FRACTIONS, Climb, Stopped
+from sojourn.applications.climb import CLIMB_FRACTIONS, Climb, Interrupted, Stopped
 from sojourn.applications.knee import locate
 from sojourn.applications.prices import Prices
 from sojourn.applications.schedule import Schedule
@@ -78,24 +80,35 @@ def measure(carrying: Carrying, planned: Planned, change: VerifiedChange) -> Non
     """Makes one change, measures, and restores the system; problems are recorded in the change.
 
     Raises:
-        Stopped: the person interrupted.
+        Interrupted: by the person.
     """
     try:
-        with _changed(carrying, planned):
+        with _changed(carrying, planned, change):
             _wait_for(carrying.target)
             time.sleep(SETTLED_SECONDS)
             _climb(carrying, change)
             _beside_others(carrying, planned, change)
     except CouldNotRun as failure:
         change.not_measured_because = failure.said
+    except Interrupted as interrupted:
+        change.not_measured_because = str(interrupted)
+        raise
     except Stopped as stopped:
         change.not_measured_because = str(stopped)
-        if str(stopped) == "interrupted":
-            raise
 
 
 def in_words(change: VerifiedChange) -> str:
     """The prediction beside the measurement."""
+    return "; ".join([_compared(change), *not_restored(change)])
+
+
+def not_restored(change: VerifiedChange) -> list[str]:
+    """That the system is not as it was, if so."""
+    because = change.not_restored_because
+    return [] if because is None else [f"the system is not as it was before: {because}"]
+
+
+def _compared(change: VerifiedChange) -> str:
     told = f"predicted {format.rate(change.predicted.estimate)}" if change.predicted is not None else "not predicted"
     if change.not_predicted_because is not None:
         told += f" ({change.not_predicted_because})"
@@ -112,7 +125,7 @@ def in_words(change: VerifiedChange) -> str:
 
 
 @contextmanager
-def _changed(carrying: Carrying, planned: Planned) -> Iterator[None]:
+def _changed(carrying: Carrying, planned: Planned, change: VerifiedChange) -> Iterator[None]:
     if planned.command is None:
         tier = next(each for each in carrying.tiers if each.name == planned.modification.tier)
         pids = processes.members(processes.roots(tier))
@@ -120,13 +133,17 @@ def _changed(carrying: Carrying, planned: Planned) -> Iterator[None]:
             yield
         return
     carrying.climb.told(planned.command, None, None)
-    _run(planned.command)
     try:
+        _run(planned.command)
         yield
     finally:
-        if carrying.restore is not None:
-            _run(carrying.restore)
-            _wait_for(carrying.target)
+        # A command that failed may have changed a part, and an interruption is not to be lost to what fails here.
+        try:
+            if carrying.restore is not None:
+                _run(carrying.restore)
+                _wait_for(carrying.target)
+        except CouldNotRun as failure:
+            change.not_restored_because = failure.said
 
 
 def _climb(carrying: Carrying, change: VerifiedChange) -> None:
@@ -142,11 +159,13 @@ def _climb(carrying: Carrying, change: VerifiedChange) -> None:
             effort=effort,
             schedule=Schedule.of_change(effort, len(CLIMB_FRACTIONS)),
         )
-        explored, why = climb.explore(FIRST_FRACTION * about)
-        climb.climb(explored)
+        try:
+            explored, why = climb.explore(FIRST_FRACTION * about)
+            climb.climb(explored)
+        finally:
+            change.steps = [figures for _, figures in climb.steps]
     found = locate(climb.steps, explored, why)
     change.measured, change.is_lower_bound = found.requests_per_second, found.is_lower_bound
-    change.steps = [figures for _, figures in climb.steps]
     if change.predicted is not None and not found.is_lower_bound:
         change.error = change.predicted.estimate / found.requests_per_second.estimate - 1
 
@@ -184,16 +203,22 @@ def _run(command: str) -> None:
 
 
 def _wait_for(target: str) -> None:
+    # Like the load, without the proxies of the environment; whether the certificate is good, the load finds out.
+    unverified = ssl.create_default_context()
+    unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=unverified)
+    )
     until = time.monotonic() + ANSWER_SECONDS_MAX
     while True:
         try:
-            with urllib.request.urlopen(target, timeout=5):
+            with opener.open(target, timeout=5):
                 return
         except urllib.error.HTTPError as error:
             if error.code < 500:
                 return
             said = str(error)
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             said = str(error)
         if time.monotonic() > until:
             raise CouldNotRun(f"after the change {target} does not answer: {said}", "does the command start all of it?")

@@ -11,14 +11,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sojourn.failure import CouldNotRun
+from sojourn.tiers import processes
 
 PERIOD_MICROSECONDS = 50_000
 ROUNDS_MAX = 10
-"""The most rounds of looking for new processes while moving them."""
+"""The most rounds of looking for further processes, which others start while they are moved."""
 
 
 class ProcessorQuota:
-    """Limits the cores within its context."""
+    """Limits the cores of processes and their descendants within its context."""
 
     def __init__(self, name: str, pids: Iterable[int], cores: float) -> None:
         self._name = f"sojourn-{os.getpid()}-{name}"
@@ -32,8 +33,7 @@ class ProcessorQuota:
         try:
             self._group.mkdir()
             self._limit()
-            for pid in self._pids:
-                self._move(pid)
+            self._move_all()
         except OSError as error:
             self.__exit__()
             raise CouldNotRun(
@@ -58,6 +58,19 @@ class ProcessorQuota:
         else:
             (self._group / "cpu.cfs_period_us").write_text(str(PERIOD_MICROSECONDS))
             (self._group / "cpu.cfs_quota_us").write_text(str(quota))
+
+    def _move_all(self) -> None:
+        """Moves all processes, and those that they start before they are moved themselves."""
+        tried = set[int]()
+        for _ in range(ROUNDS_MAX):
+            # What a process has started within the group is in it already, and has nowhere else to return to.
+            further = processes.members(sorted(self._pids | tried)) - tried
+            further -= set(self._inside())
+            if not further:
+                return
+            for pid in further:
+                self._move(pid)
+            tried |= further
 
     def _move(self, pid: int) -> None:
         # A process that ends meanwhile needs no limit.

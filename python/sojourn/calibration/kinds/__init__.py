@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sojourn.calibration.fit import Fit, Options
 from sojourn.calibration.kinds import intervals, requests, scaling, sizes
+from sojourn.calibration.stages import UNSEEN, Stages
 from sojourn.calibration.tables import Table
 from sojourn.failure import CouldNotRun
 from sojourn.queueing import System, SystemFileError
@@ -21,7 +22,7 @@ class Kind:
     """A kind of table."""
 
     needs: tuple[str, ...]
-    fit: Callable[[Table, Options], Fit]
+    fit: Callable[[Table, Options, Stages], Fit]
 
 
 KINDS: dict[str, Kind] = {
@@ -33,7 +34,7 @@ KINDS: dict[str, Kind] = {
 """The kinds in order of preference for tables that fit several."""
 
 
-def fit_table(table: Table, options: Options, kind: str | None = None) -> Fit:
+def fit_table(table: Table, options: Options, kind: str | None = None, stages: Stages = UNSEEN) -> Fit:
     """Fits a table as the named kind, or as the one that its columns imply."""
     if kind is None:
         kind = next((name for name, each in KINDS.items() if table.has(*each.needs)), None)
@@ -41,7 +42,7 @@ def fit_table(table: Table, options: Options, kind: str | None = None) -> Fit:
         known = "; ".join(f"{name}: {', '.join(each.needs)}" for name, each in KINDS.items())
         asked = f" of kind {kind}" if kind else ""
         raise CouldNotRun(f"{table.path} lacks the columns of a table{asked}", f"columns by kind: {known}")
-    found = KINDS[kind].fit(table, options)
+    found = KINDS[kind].fit(table, options, stages)
     try:
         System(found.system_text())
     except SystemFileError as error:

@@ -9,6 +9,7 @@ import numpy as np
 
 from sojourn.calibration import utilisation_law
 from sojourn.calibration.fit import Fit, Options, interval_record, server
+from sojourn.calibration.stages import UNSEEN, Stages
 from sojourn.calibration.tables import Table
 from sojourn.failure import CouldNotRun
 from sojourn.queueing import system_file
@@ -20,7 +21,7 @@ EXPLAINED_MIN = 1e-9
 """A class that explains less of the utilisation than this has no demand: the value is a rounding error."""
 
 
-def fit(table: Table, options: Options) -> Fit:
+def fit(table: Table, options: Options, stages: Stages = UNSEEN) -> Fit:
     """Fits a demand per class, and the background load."""
     utilisation = table.positive("utilisation")
     if utilisation.max() > 1.0:
@@ -40,7 +41,7 @@ def fit(table: Table, options: Options) -> Fit:
             f"{table.path}: no interval has requests of {', '.join(unused)}",
             "leave the column out, or measure with load",
         )
-    found = utilisation_law.fit(throughputs, utilisation, classes, options.servers, options.seed)
+    found = utilisation_law.fit(throughputs, utilisation, classes, options.servers, options.seed, stages=stages)
     means = throughputs.mean(axis=0)
     if options.rate is not None:
         # The measured mix at the requested rate.

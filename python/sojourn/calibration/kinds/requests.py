@@ -12,6 +12,7 @@ import numpy as np
 from sojourn.calibration import response_times, service_demand
 from sojourn.calibration.estimate import FloatArray, IndexArray
 from sojourn.calibration.fit import Fit, Options, demand_table, interval_record, server
+from sojourn.calibration.stages import UNSEEN, Stages
 from sojourn.calibration.tables import Table
 from sojourn.failure import CouldNotRun
 from sojourn.queueing import system_file
@@ -23,7 +24,7 @@ EXPLAINED_MIN = 0.8
 """If g explains less of the variance, the demand does not depend on the size."""
 
 
-def fit(table: Table, options: Options) -> Fit:
+def fit(table: Table, options: Options, stages: Stages = UNSEEN) -> Fit:
     """Fits r, and the demand by class or by size."""
     accepted, ended = table.numbers("accepted_at_seconds", 0.0), table.numbers("ended_at_seconds", 0.0)
     started = table.numbers("started_at_seconds", 0.0) if table.has("started_at_seconds") else None
@@ -32,14 +33,14 @@ def fit(table: Table, options: Options) -> Fit:
     requests = response_times.Requests(
         accepted[order], ended[order], None if started is None else started[order], list(classes)
     )
-    found = response_times.fit(requests, options.servers, options.seed)
+    found = response_times.fit(requests, options.servers, options.seed, stages)
     span = float(accepted.max() - accepted.min())
     if span <= 0:
         raise CouldNotRun(
             f"{table.path}: all requests were accepted at one time", "give the requests of a longer period"
         )
     warnings = list(found.warnings)
-    document, demand = _by_size(table, found.demands, order, options, warnings)
+    document, demand = _by_size(table, found.demands, order, options, warnings, stages)
     described: toml.Table = {}
     for name, law in found.laws.items():
         own = demand or law_table(law)
@@ -73,17 +74,23 @@ DemandBySize: TypeAlias = "toml.Table | list[toml.Table] | None"
 
 
 def _by_size(
-    table: Table, demands: FloatArray, order: IndexArray, options: Options, warnings: list[str]
+    table: Table, demands: FloatArray, order: IndexArray, options: Options, warnings: list[str], stages: Stages
 ) -> tuple[toml.Table, DemandBySize]:
     """The document law and g, if the table has sizes that explain the demand."""
     if not table.has("size_bytes"):
         return {}, None
     sizes = table.positive("size_bytes")[order]
-    edges = np.unique(np.quantile(sizes, np.linspace(0, 1, SIZE_GROUPS_MAX)))
-    group = np.digitize(sizes, edges[1:-1])
+    distinct = np.unique(sizes)
+    if len(distinct) == 1:
+        return {}, None
+    parts = np.linspace(0, 1, SIZE_GROUPS_MAX)[1:-1]
+    group = np.digitize(sizes, np.quantile(sizes, parts))
+    if group.min() == group.max():
+        # Nearly all requests have one size.
+        group = np.digitize(sizes, np.quantile(distinct, parts))
     members = [group == index for index in np.unique(group)]
     points = np.array([[sizes[own].mean(), demands[own].mean()] for own in members])
-    found = service_demand.fit(points[:, 0], points[:, 1], options.seed)
+    found = service_demand.fit(points[:, 0], points[:, 1], options.seed, stages=stages)
     explained = 1.0 - float(np.var(demands - found.demand(sizes)) / np.var(demands))
     if explained < EXPLAINED_MIN:
         warnings.append(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from sojourn.calibration import scalability
 from sojourn.calibration.fit import Fit, Options, server
+from sojourn.calibration.stages import UNSEEN, Stages
 from sojourn.calibration.tables import Table
 from sojourn.failure import CouldNotRun
 from sojourn.queueing import system_file
@@ -15,12 +16,12 @@ from sojourn.text import toml
 CLIENTS_MAX = 1_000_000
 
 
-def fit(table: Table, options: Options) -> Fit:
+def fit(table: Table, options: Options, stages: Stages = UNSEEN) -> Fit:
     """Fits the law; the station serves one request in 1 / gamma seconds."""
     clients, throughputs = table.numbers("clients", 1.0), table.positive("requests_per_second")
     if clients.max() > CLIENTS_MAX:
         raise CouldNotRun(f"{table.path}: {clients.max():g} clients", f"a system file has {CLIENTS_MAX:,} at the most")
-    found = scalability.fit(clients, throughputs, options.seed)
+    found = scalability.fit(clients, throughputs, options.seed, stages)
     law = found.law
     station: toml.Table = server(options) | {
         "speed": {"alpha": law["alpha"]["estimate"], "beta": law["beta"]["estimate"]},

@@ -12,6 +12,7 @@ from sojourn.calibration import service_demand
 from sojourn.calibration.estimate import FloatArray
 from sojourn.calibration.fit import Fit, Options, demand_table, interval_record, server
 from sojourn.calibration.service_demand import ServiceDemandFit
+from sojourn.calibration.stages import UNSEEN, Stages
 from sojourn.calibration.tables import Table
 from sojourn.failure import CouldNotRun
 from sojourn.queueing import system_file
@@ -21,13 +22,17 @@ START_UTILISATION = 0.5
 """The measurements contain no rate: the file starts at half of the saturation rate."""
 
 
-def fit(table: Table, options: Options) -> Fit:
+def fit(table: Table, options: Options, stages: Stages = UNSEEN) -> Fit:
     """Fits g(x), piecewise where the demand bends."""
     sizes, demands = table.positive("size_bytes"), table.positive("demand_seconds")
     outcomes = np.array(table.texts("outcome", "all"))
     weights = table.numbers("requests", 0.0) if table.has("requests") else np.ones(len(sizes))
-    fits = {name: _fitted_demand(sizes[own], demands[own], options.seed, str(name)) for name, own in _parts(outcomes)}
-    document = system_file.empirical_sizes(sizes, weights)
+    if not weights.any():
+        raise CouldNotRun("no row has a request", "give the column requests how many had that size, or leave it out")
+    fits = {
+        name: _fitted_demand(sizes[own], demands[own], options.seed, name, stages) for name, own in _parts(outcomes)
+    }
+    document = system_file.empirical_sizes(sizes[weights > 0], weights[weights > 0])
     station = server(options)
     if list(fits) == ["all"]:
         station["demand"] = demand_table(fits["all"].demand)
@@ -63,13 +68,13 @@ def fit(table: Table, options: Options) -> Fit:
     )
 
 
-def _fitted_demand(sizes: FloatArray, demands: FloatArray, seed: int, name: str) -> ServiceDemandFit:
+def _fitted_demand(sizes: FloatArray, demands: FloatArray, seed: int, name: str, stages: Stages) -> ServiceDemandFit:
     if len(np.unique(sizes)) < 2:
         raise CouldNotRun(
             f"the demands ({name}) are of one document size: g(x) needs at least two",
             "measure documents of several sizes",
         )
-    return service_demand.fit(sizes, demands, seed)
+    return service_demand.fit(sizes, demands, seed, stages=stages)
 
 
 def _parts(names: NDArray[np.str_]) -> list[tuple[str, NDArray[np.bool_]]]:

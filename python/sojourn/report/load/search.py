@@ -87,7 +87,10 @@ def _first_screen(found: Found, unit: str, conditions: str) -> Markup:
 def _runs(found: Found, search: SearchRecord) -> Chart | Missing:
     """The measurements of every run by load."""
     identifier, title = "plot-runs", "Every run"
-    threshold = Threshold.parse(search.thresholds[0].replace(" ", ""))
+    if not search.conditions:
+        return Missing(identifier, title, "an older version wrote it, without its threshold's parts")
+    asked = search.conditions[0]
+    threshold = Threshold(metrics.find(asked.metric), asked.operator, asked.limit)
     metric = threshold.metric
     points = [
         Point(trial.load, trial.values[metric.name], _said(trial, search.unit, metric.write), trait=_trait(trial))

@@ -331,7 +331,7 @@ def _server(result: LoadResult) -> list[tuple[str, str]]:
 
 
 _ENDINGS = {
-    "out of time": "the time ran out before the interval was narrow enough",
+    "out of time": "the time or the number of runs ran out before the interval was narrow and confirmed",
     "interrupted": "interrupted; this is the result so far",
 }
 

@@ -131,6 +131,8 @@ def _doubling(plan: Plan) -> Markup:
     ]
     head = ("twice as much", plan.metric, "change", "largest traffic", "saturates at", "where")
     note = "The largest traffic within the target, as a factor on this load."
+    if plan.not_doubled:
+        note += f" Not doubled: {'; '.join(plan.not_doubled)}."
     return grid("table-doubling", "What more of each resource gives", [head], rows, note)
 
 

@@ -58,6 +58,8 @@ def _print_doubling(plan: Plan, console: Console) -> None:
             each.bottleneck or "",
         )
     console.print(shown)
+    for said in plan.not_doubled:
+        console.print(Text(f"not doubled: {said}", style="dim"), soft_wrap=True)
 
 
 def _print_mix(plan: Plan, console: Console) -> None:
