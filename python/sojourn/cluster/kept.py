@@ -62,13 +62,17 @@ class _Values:
         if next(lines, None) == {"asked": asked}:
             self._values = {(line["batch"], line["place"]): line["value"] for line in lines if "value" in line}
         self._file: IO[str] | None = None
+        # What is known is in a file all the time, whenever this is killed.
+        written = path.with_name(f"{path.name}.partial")
         try:
-            self._file = path.open("w")
+            self._file = written.open("w")
         except OSError as error:
             self._missed(error)
         self._write({"asked": asked})
         for (batch, place), value in self._values.items():
             self._write({"batch": batch, "place": place, "value": value})
+        if self._file is not None:
+            written.replace(path)
 
     def of(self, batch: int, place: int, kind: TypeAdapter[T]) -> Outcome[T] | None:
         """The outcome of a task, if it is known."""

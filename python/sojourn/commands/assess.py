@@ -82,7 +82,7 @@ def _assess(
         float | None,
         FurtherOption(
             metavar="PROCESSORS",
-            min=0.01,
+            min=0.02,
             max=1.0,
             help="CPU limit of the server, like a container's: 0.1 is a tenth of a processor.",
         ),

@@ -35,7 +35,7 @@ from sojourn.loading.load_files import USERS_FILE, LoggedIn, files_of, with_file
 from sojourn.loading.merging import Part, merge
 from sojourn.loading.record import StreamsRecord
 from sojourn.loading.result import LoadResult
-from sojourn.loading.run import Tool, cores_of, option, plays_streams, recorded, with_option, without_options
+from sojourn.loading.run import Tool, cores_of, option, plays_streams, recorded, seed_of, with_option, without_options
 from sojourn.loading.steps import with_confidence
 
 T = TypeVar("T")
@@ -205,7 +205,7 @@ def shares(options: Sequence[str], machines: Sequence[Machine]) -> list[list[str
         parts = [with_option(part, "--part", text) for part, text in zip(parts, places, strict=True)]
     else:
         raise CouldNotRun("only --clients, --rate and --scale can be shared by machines", "give one of them")
-    seed = int(option(options, "--seed") or 1)
+    seed = seed_of(options)
     return [with_option(part, "--seed", str(seed + index)) for index, part in enumerate(parts)]
 
 

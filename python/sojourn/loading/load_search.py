@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -10,7 +11,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.loading import folder, metrics
 from sojourn.loading.record import AnyStep, Saturation, SearchRecord
 from sojourn.loading.result import LoadResult
-from sojourn.loading.run import option, plays_streams, with_option
+from sojourn.loading.run import option, plays_streams, seed_of, with_option
 from sojourn.loading.saturation import Setting
 from sojourn.loading.saturation import find as saturation_of
 from sojourn.loading.search import GROWTH, Found, OutOfTime, Plan, Trial, search
@@ -146,8 +147,7 @@ def _with_lag_limit(options: Sequence[str], thresholds: Sequence[Threshold]) -> 
 
 def _at(options: Sequence[str], name: str, load: float, run: int) -> list[str]:
     """The options at another load, with a different seed in every run."""
-    seed = int(option(options, "--seed") or 1) + run
-    return with_option(with_option(options, name, f"{load:.10g}"), "--seed", str(seed))
+    return with_option(with_option(options, name, f"{load:.10g}"), "--seed", str(seed_of(options) + run))
 
 
 def _start(name: str, text: str) -> float:
@@ -156,6 +156,6 @@ def _start(name: str, text: str) -> float:
         start = float(number)
     except ValueError:
         raise CouldNotRun(f"{text!r} is not a load to start from", f"{name} 100") from None
-    if start <= 0:
+    if not 0 < start < math.inf:
         raise CouldNotRun(f"{name} {text} is not a load", f"{name} 100")
     return start

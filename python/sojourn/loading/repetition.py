@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sojourn.loading.result import LoadResult
-from sojourn.loading.run import option, with_option
+from sojourn.loading.run import seed_of, with_option
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,7 @@ def plan(sides: Sequence[Sequence[str]], times: int) -> Iterator[Turn]:
         order = range(len(sides)) if index % 2 == 0 else reversed(range(len(sides)))
         for side in order:
             words = sides[side]
-            seed = int(option(words, "--seed") or 1) + index
-            yield Turn(side, index + 1, with_option(words, "--seed", str(seed)))
+            yield Turn(side, index + 1, with_option(words, "--seed", str(seed_of(words) + index)))
 
 
 def run(turns: Iterator[Turn], measure: Callable[[Turn], LoadResult], sides: int) -> list[list[LoadResult]]:

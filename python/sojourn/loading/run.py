@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from sojourn import engine
+from sojourn.failure import CouldNotRun
 from sojourn.loading.record import RequestsRecord, StreamsRecord
 from sojourn.loading.result import LoadResult
 from sojourn.loading.steps import with_confidence
@@ -119,6 +120,18 @@ def option(options: Sequence[str], name: str) -> str | None:
         if word.startswith(name + "="):
             return word[len(name) + 1 :]
     return None
+
+
+def seed_of(options: Sequence[str]) -> int:
+    """The engine's seed.
+
+    Raises:
+        CouldNotRun: it is no number.
+    """
+    text = option(options, "--seed") or "1"
+    if not text.isdecimal():
+        raise CouldNotRun(f"--seed {text!r} is not a whole number", "--seed 1")
+    return int(text)
 
 
 def with_option(options: Sequence[str], name: str, value: str) -> list[str]:

@@ -361,7 +361,7 @@ def print_found(found: Found, search: LoadSearch, console: Console) -> None:
     print_saturation(search.saturation(), console)
     void = [trial for trial in found.trials if trial.void_because]
     if void:
-        text = f"{len(void)} runs are void: the generator was the limit: {void[-1].void_because}"
+        text = f"{len(void)} runs are void by the generator: {void[-1].void_because}"
         console.print(Text(text, style="yellow"), soft_wrap=True)
 
 
