@@ -76,7 +76,7 @@ class Outcome(TypedDict):
 
 
 class Bounds(TypedDict):
-    """Asymptotic and balanced-job bounds of a single closed class (Lazowska et al. 1984)."""
+    """Bounds of a single closed class (Lazowska et al. 1984), of balanced jobs where those hold."""
 
     throughput_min_per_second: float
     throughput_max_per_second: float
@@ -100,7 +100,7 @@ class Bottleneck(TypedDict):
     station: str | None
     next: str | None
     growth_factor_max: float | None
-    """The factor by which open traffic can grow; None if there is a closed class."""
+    """The factor by which open traffic can grow; None if there is a closed class, or only held places are limited."""
     saturation_throughput_per_second: float | None
     stations: dict[str, StationLoad]
 

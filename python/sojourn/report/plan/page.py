@@ -83,7 +83,10 @@ def _enough(plan: Plan) -> list[str]:
 def _facts(plan: Plan) -> Markup:
     rate = format.number(plan.saturation_throughput_per_second)
     facts = [
-        ("Bottleneck", f"{plan.bottleneck}, at {rate} jobs/s" if plan.bottleneck else "no station is limited"),
+        (
+            "Bottleneck",
+            f"{plan.bottleneck}, at {rate} jobs/s" if plan.bottleneck else "none: no station is limited by itself",
+        ),
         ("Next", plan.next_bottleneck or "no other station is limited"),
         ("Traffic", wording.largest_traffic(plan.largest_traffic)),
     ]

@@ -75,7 +75,7 @@ def _answer(result: Predicted) -> Markup:
         element("p", said, class_="interval"),
     )
     facts = [
-        ("Bottleneck", bottleneck["station"] or "no station is limited"),
+        ("Bottleneck", bottleneck["station"] or "none: no station is limited by itself"),
         ("Next", bottleneck["next"] or "no other station is limited"),
         ("Saturation", _saturation(bottleneck["saturation_throughput_per_second"])),
     ]
@@ -88,7 +88,7 @@ def _answer(result: Predicted) -> Markup:
 
 
 def _saturation(per_second: float | None) -> str:
-    return "never" if per_second is None else f"at {format.number(per_second)} jobs/s"
+    return "not by a station alone" if per_second is None else f"at {format.number(per_second)} jobs/s"
 
 
 def _tables(result: Predicted, answers: dict[str, SolverAnswer | Simulation]) -> Iterator[Markup]:

@@ -134,9 +134,9 @@ def _first(result: Predicted) -> list[tuple[str, str]]:
         if load["saturation_throughput_per_second"]
     )
     rows = [
-        ("bottleneck", bottleneck["station"] or "none: no station is limited"),
+        ("bottleneck", bottleneck["station"] or "none: no station is limited by itself"),
         ("next", bottleneck["next"] or "no other station is limited"),
-        ("saturation", saturation or "never"),
+        ("saturation", saturation or "not by a station alone"),
     ]
     if bottleneck["growth_factor_max"]:
         rows.append(("room", f"open traffic can grow {format.factor(bottleneck['growth_factor_max'])}"))
@@ -145,7 +145,7 @@ def _first(result: Predicted) -> list[tuple[str, str]]:
             ("N*", f"{format.number(bounds['saturation_users'])} users: with more, {bottleneck['station']} queues")
         )
         low, high = bounds["throughput_min_per_second"], bounds["throughput_max_per_second"]
-        rows.append(("bounds", f"{format.number(low)} to {format.number(high)} jobs/s (balanced job, asymptotic)"))
+        rows.append(("bounds", f"{format.number(low)} to {format.number(high)} jobs/s (operational bounds)"))
     return rows
 
 

@@ -20,7 +20,7 @@ def print_plan(plan: Plan, console: Console) -> None:
     rows = [
         ("now", wording.verdict(plan)),
         ("floor", wording.floor(plan)),
-        ("bottleneck", first if plan.bottleneck else "none: no station is limited"),
+        ("bottleneck", first if plan.bottleneck else "none: no station is limited by itself"),
         ("next", plan.next_bottleneck or "no other station is limited"),
         ("largest traffic", wording.largest_traffic(plan.largest_traffic)),
     ]

@@ -228,7 +228,7 @@ function sentence() {
   const { bottleneck } = answer.prediction ?? {};
   if (answer.first.by === undefined && !answer.overloaded) return `No solver answers: ${answer.first.reason}. The simulation may.`;
   if (answer.overloaded) return `${answer.overloaded} is overloaded: lower the rate or its demand, or give it more servers.`;
-  if (!bottleneck?.station) return "No station is limited.";
+  if (!bottleneck?.station) return "No station is limited by itself.";
   const used = answer.used?.[bottleneck.station];
   const room = bottleneck.growth_factor_max ? ` The traffic can grow ${number(bottleneck.growth_factor_max)} times before it is full.` : "";
   return `${bottleneck.station} is the bottleneck${Number.isFinite(used) ? `, ${percent(used)} used` : ""}.${room}${bottleneck.next ? ` Next is ${bottleneck.next}.` : ""}`;
