@@ -2,6 +2,12 @@
 //!
 //! The list is stored as an object at the primary key, so it is kept, evicted and written to disk like any other. Each
 //! variant is a separate object at the [variant's key](Key::variant).
+//!
+//! Only what is in the list is found. Objects may be left behind at the keys of other variants, because the list was lost or has
+//! dropped them; a purge does not reach those. So nobody [looks there](Variants::key_of), and they are removed before
+//! such a variant is listed again.
+
+use std::sync::Arc;
 
 use crate::key::Key;
 use crate::object::{Object, ObjectKind};
@@ -16,6 +22,8 @@ pub struct Vary {
     pub fields: Vec<Box<[u8]>>,
     /// Their normalised values: equal for all requests that it answers.
     pub secondary_key: Box<[u8]>,
+    /// The list that the lookup has found, if there is one: it may be on disk, and memory may have no room for it.
+    pub listed: Option<Arc<Variants>>,
 }
 
 /// The list of a resource's variants.
@@ -39,16 +47,26 @@ impl Variants {
         self.secondaries.iter().rev().map(|secondary| primary.variant(secondary))
     }
 
-    /// Adds a variant as the latest. If it varies by other fields, all earlier variants are dropped.
-    pub fn add(&mut self, fields: &[Box<[u8]>], secondary: &[u8]) {
+    /// The key of the variant with this secondary key, if it is in the list.
+    pub fn key_of(&self, primary: &Key<'_>, secondary: &[u8]) -> Option<Key<'static>> {
+        let is_listed = self.secondaries.iter().any(|known| **known == *secondary);
+        is_listed.then(|| primary.variant(secondary))
+    }
+
+    /// Adds a variant as the latest; returns true if it was not in the list. If it varies by other fields, all earlier
+    /// variants are dropped.
+    pub fn add(&mut self, fields: &[Box<[u8]>], secondary: &[u8]) -> bool {
         if self.fields != fields {
             *self = Variants { fields: fields.to_vec(), secondaries: Vec::new() };
         }
+        let count = self.secondaries.len();
         self.secondaries.retain(|known| **known != *secondary);
+        let is_new = self.secondaries.len() == count;
         self.secondaries.push(secondary.into());
         if self.secondaries.len() > VARIANTS_MAX {
             self.secondaries.remove(0);
         }
+        is_new
     }
 
     /// Encodes each list as its length and its parts, each part as length and bytes; lengths are 4 bytes,
@@ -112,10 +130,14 @@ mod tests {
     fn other_fields_begin_anew_and_lists_are_bounded() {
         let mut variants = Variants::default();
         for number in 0..=VARIANTS_MAX {
-            variants.add(&[b"accept".as_slice().into()], &number.to_le_bytes());
+            assert!(variants.add(&[b"accept".as_slice().into()], &number.to_le_bytes()));
         }
         assert_eq!(variants.secondaries.len(), VARIANTS_MAX);
         assert_eq!(*variants.secondaries[0], 1_usize.to_le_bytes());
+        let (primary, known) = (Key::new(b"http://a/"), 1_usize.to_le_bytes());
+        assert_eq!(variants.key_of(&primary, &known), Some(primary.variant(&known)));
+        assert_eq!(variants.key_of(&primary, &0_usize.to_le_bytes()), None);
+        assert!(!variants.add(&[b"accept".as_slice().into()], &known));
         variants.add(&[b"accept-language".as_slice().into()], b"de");
         assert_eq!(variants.secondaries.len(), 1);
     }

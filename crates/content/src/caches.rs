@@ -18,6 +18,10 @@ const DOCUMENT_BYTES: usize = 768;
 /// The cost of an entry of the other caches, beside its content.
 const ENTRY_BYTES: usize = 96;
 
+/// The most chunks that are looked for when a document is forgotten. Nobody finds those behind them either: they go when they
+/// are the oldest.
+const CHUNKS_FORGOTTEN_MAX: u64 = 1024;
+
 /// The limits of the caches, and how long they trust a path.
 #[derive(Clone, Copy, Debug)]
 pub struct Budgets {
@@ -130,7 +134,8 @@ impl Caches {
         let Some(known) = self.paths.lru.remove(resource) else { return };
         for document in known.document.all() {
             self.heads.lru.remove(&document.id);
-            for chunk in 0..document.size.div_ceil(document.chunk_bytes()) {
+            let chunks = document.size.div_ceil(document.chunk_bytes());
+            for chunk in 0..chunks.min(CHUNKS_FORGOTTEN_MAX) {
                 self.chunks.lru.remove(&(document.id, chunk));
             }
         }
@@ -249,6 +254,20 @@ mod tests {
         let [paths, heads, bodies] = caches.counts();
         assert_eq!((heads.bytes, bodies.bytes), (0, 0));
         assert!(paths.bytes > 0);
+    }
+
+    #[test]
+    fn a_large_document_is_forgotten_as_fast() {
+        let (_root, mut documents) = documents(&["a"]);
+        let mut caches = Caches::new(&Budgets::default());
+        let mut large = Arc::into_inner(documents.pop().unwrap()).unwrap();
+        large.size = 1 << 60;
+        let large = Arc::new(large);
+        caches.insert_document(&resource("a"), &large, SECOND);
+        caches.insert_chunk(&large, 0, &Arc::from(*b"first"));
+        caches.forget_document(&resource("a"));
+        assert!(caches.chunk(&large, 0).is_none());
+        assert!(matches!(caches.document(&resource("a"), SECOND), Lookup::Miss));
     }
 
     #[test]

@@ -8,7 +8,6 @@ pub struct Policy {
     pub targets: Vec<Box<str>>,
     /// True for a surrogate (the origin's own cache), which obeys Surrogate-Control; its name is that in Via.
     pub is_surrogate: bool,
-    /// The part of the time since Last-Modified that a response without a lifetime stays fresh, in percent (RFC 9111,
     /// Heuristic freshness: a response without an explicit lifetime stays fresh for this percentage of the time since
     /// Last-Modified (RFC 9111, 4.2.2).
     pub heuristic_percent: u32,
@@ -18,7 +17,6 @@ pub struct Policy {
     pub error_seconds: u32,
     /// The longest lifetime of any error, even if it gives a longer one.
     pub error_seconds_max: u32,
-    /// How long a response may be used stale when the origin does not answer, where nothing forbids it (RFC 9111,
     /// How long a response may be used stale when the origin does not answer and nothing forbids it (RFC 9111, 4.2.4).
     /// A longer time allowed by the response or the request takes precedence.
     pub disconnected_seconds: u32,

@@ -1,12 +1,32 @@
-//! The chunked transfer coding, decoded strictly and incrementally (RFC 9112, 7.1).
+//! The chunked transfer coding (RFC 9112, 7.1): decoded strictly and incrementally, and written.
 //!
 //! A sender that bends the grammar (a sign or a blank before a size, a bare LF, data without its CRLF) may begin its
 //! next message elsewhere than we think, so every deviation is an error. Chunk extensions are checked and dropped. So
 //! are trailers: nothing is ever merged into the head, and a trailer that would change framing, routing or
 //! authentication is an error. The caller decides what to do with the data.
 
+use std::io::Write;
+
 use crate::limits::{CHUNK_LINE_BYTES_MAX, TRAILERS_BYTES_MAX};
 use crate::token::{is_text, is_token};
+
+/// The end of a body without trailers.
+pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// Appends the line that begins a chunk of `length` bytes, of which there must be some: a chunk of none ends the body.
+pub fn begin_chunk(output: &mut Vec<u8>, length: usize) {
+    debug_assert!(length > 0, "the last chunk comes last");
+    write!(output, "{length:x}\r\n").expect("writing to memory cannot fail");
+}
+
+/// Appends `part` of a body as a chunk; nothing if it is empty.
+pub fn append_chunk(output: &mut Vec<u8>, part: &[u8]) {
+    if !part.is_empty() {
+        begin_chunk(output, part.len());
+        output.extend_from_slice(part);
+        output.extend_from_slice(b"\r\n");
+    }
+}
 
 /// How far a chunked body has been read.
 #[derive(Clone, Debug, Default)]
@@ -247,6 +267,18 @@ mod tests {
         accepted("5\r\nhello\r\n0\r\n\r\n", "hello");
         accepted("5\r\nhello\r\n0A\r\n, world!!!\r\n0\r\n\r\n", "hello, world!!!");
         accepted("a\r\n0123456789\r\n0\r\nX-Sum: 1\r\nY:\r\n\r\n", "0123456789");
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut written = Vec::new();
+        for part in [b"hello".as_slice(), b"", &[b'x'; 300]] {
+            append_chunk(&mut written, part);
+        }
+        written.extend_from_slice(LAST_CHUNK);
+        assert!(written.starts_with(b"5\r\nhello\r\n12c\r\nx"));
+        let body = [b"hello".as_slice(), &[b'x'; 300]].concat();
+        assert_eq!(decode(&written), Ok(Some((written.len(), body))));
     }
 
     #[test]

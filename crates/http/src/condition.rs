@@ -46,12 +46,12 @@ impl Conditions<'_> {
     /// Evaluates the conditions of a GET or HEAD in the order of RFC 9110, 13.2.2: If-Match takes precedence over
     /// If-Unmodified-Since, If-None-Match over If-Modified-Since. An invalid date is ignored.
     pub fn verdict(&self, current: Validators<'_>) -> Verdict {
-        let insists = match (self.if_match, self.if_unmodified_since) {
+        let has_failed = match (self.if_match, self.if_unmodified_since) {
             (Some(tags), _) => !tags.any(|tag| is_same_strongly(tag, current.entity_tag)),
             (None, Some(date)) => HttpDate::parse(date).is_some_and(|date| current.modified > date),
             (None, None) => false,
         };
-        if insists {
+        if has_failed {
             return Verdict::Failed;
         }
         let is_current = match (self.if_none_match, self.if_modified_since) {
@@ -118,7 +118,7 @@ fn opaque(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
-/// Weak comparison (RFC 9110, 8.8.3.2). Two absent tags are equal.
+/// Weak comparison (RFC 9110, 8.8.3.2). An absent tag equals none, not even another absent one.
 pub fn is_same_weakly(one: &[u8], other: &[u8]) -> bool {
     !one.is_empty() && opaque(one) == opaque(other)
 }

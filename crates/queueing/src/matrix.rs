@@ -65,6 +65,16 @@ impl Matrix {
         (0..self.rows).map(|row| self.row(row).iter().sum()).collect()
     }
 
+    /// With the diagonal that makes every row add up to `sum`. Unlike subtracting, it loses no digits of rates that almost
+    /// cancel (Grassmann, Taksar & Heyman 1985).
+    pub(crate) fn with_row_sums(mut self, sum: f64) -> Self {
+        for row in 0..self.rows {
+            *self.at_mut(row, row) = 0.0;
+            *self.at_mut(row, row) = sum - self.row(row).iter().sum::<f64>();
+        }
+        self
+    }
+
     pub(crate) fn transposed(&self) -> Self {
         let mut transposed = Self::zeros(self.columns, self.rows);
         for row in 0..self.rows {

@@ -134,9 +134,9 @@ impl StationModel {
         matches!(self.discipline, Discipline::Fifo | Discipline::Lps { .. })
     }
 
-    /// Returns true unless the station is a delay.
-    pub fn is_limited(&self) -> bool {
-        self.discipline != Discipline::Is
+    /// Returns true if jobs neither wait nor share: there is a server for each.
+    pub fn is_delay(&self) -> bool {
+        self.discipline == Discipline::Is
     }
 }
 

@@ -5,10 +5,10 @@
 //! It answers requests for IP addresses and for host names that nobody can register, so that a web page cannot reach it
 //! by DNS rebinding.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
@@ -21,7 +21,7 @@ use crate::metrics;
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// How long a client may take to send its request, and to read the response.
+/// How long a client may take to send its request, and then to read the response: others wait meanwhile.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The figures that the admin listener serves.
@@ -87,24 +87,59 @@ fn reserve() -> Option<OwnedFd> {
     open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
-fn answer(mut client: &TcpStream, figures: &dyn Figures) -> io::Result<()> {
+fn answer(client: &TcpStream, figures: &dyn Figures) -> io::Result<()> {
     client.set_nonblocking(false)?;
-    client.set_read_timeout(Some(CLIENT_TIMEOUT))?;
-    client.set_write_timeout(Some(CLIENT_TIMEOUT))?;
+    let mut receiver = Timed::new(client);
     let mut bytes = Vec::new();
     let mut parser = Parser::default();
     while bytes.len() <= HEAD_BYTES_MAX {
         let mut chunk = [0; 1024];
-        let count = client.read(&mut chunk)?;
+        let count = receiver.read(&mut chunk)?;
         bytes.extend_from_slice(&chunk[..count]);
-        match parser.parse(&bytes) {
-            Ok(Parsed::Partial) if count > 0 => {}
+        let response = match parser.parse(&bytes) {
+            Ok(Parsed::Partial) if count > 0 => continue,
             Ok(Parsed::Partial) => return Ok(()),
-            Ok(Parsed::Complete(request)) => return client.write_all(&response(&request, figures)),
-            Err(error) => return client.write_all(&page(error.status(), "text/html", "")),
-        }
+            Ok(Parsed::Complete(request)) => response(&request, figures),
+            Err(error) => page(error.status(), "text/html", ""),
+        };
+        return Timed::new(client).write_all(&response);
     }
     Ok(())
+}
+
+/// A client, which has [`CLIENT_TIMEOUT`] for all that is read from it, or written to it, here.
+struct Timed<'a> {
+    client: &'a TcpStream,
+    deadline: Instant,
+}
+
+impl Timed<'_> {
+    fn new(client: &TcpStream) -> Timed<'_> {
+        Timed { client, deadline: Instant::now() + CLIENT_TIMEOUT }
+    }
+
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.client.set_read_timeout(self.left()?)?;
+        self.client.read(into)
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.client.set_write_timeout(self.left()?)?;
+        self.client.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Domains of local networks, which nobody can register for the public DNS (RFC 6761, RFC 6762, and ICANN's reservation
@@ -152,7 +187,49 @@ fn page(status: Status, media_type: &str, body: &str) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+
+    struct NoFigures;
+
+    impl Figures for NoFigures {
+        fn page(&self) -> String {
+            String::new()
+        }
+
+        fn json(&self) -> String {
+            String::new()
+        }
+    }
+
+    #[test]
+    fn a_slow_client_holds_nobody_up_for_long() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = Arc::new(Stop::new().unwrap());
+        let their_stop = Arc::clone(&stop);
+        let server = std::thread::spawn(move || serve(&NoFigures, &listener, &their_stop).unwrap());
+        let mut slow = TcpStream::connect(address).unwrap();
+        slow.write_all(b"GET / HTTP/1.1\r\nX: ").unwrap();
+        // It sends something all the time, but not the rest.
+        std::thread::spawn(move || {
+            for _ in 0..200 {
+                std::thread::sleep(CLIENT_TIMEOUT / 10);
+                if slow.write_all(b"x").is_err() {
+                    return;
+                }
+            }
+        });
+        let mut other = TcpStream::connect(address).unwrap();
+        other.set_read_timeout(Some(10 * CLIENT_TIMEOUT)).unwrap();
+        other.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        other.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nok\n"), "{answer}");
+        stop.request();
+        server.join().unwrap();
+    }
 
     #[test]
     fn only_names_of_the_network_are_answered() {

@@ -7,6 +7,9 @@
 //! an architecture adds processes and threads to a driver. They share `sockets`, `timers` and `disk`. Reading order:
 //! `connection`, `architecture`, `runtime::epoll`, then one file per architecture.
 
+// A closed standard error must not end the process: `stderr::write`.
+#![cfg_attr(not(test), warn(clippy::print_stderr))]
+
 mod access_log;
 pub mod admin;
 pub mod applications;

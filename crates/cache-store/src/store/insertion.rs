@@ -9,6 +9,7 @@ use crate::busy_object::{BusyObject, Ending, ObjectHead, Sharing};
 use crate::key::Key;
 use crate::object::{Object, ObjectKind};
 use crate::reader::Reader;
+use crate::variants::{Variants, Vary};
 
 #[derive(Debug)]
 pub struct Insertion {
@@ -55,11 +56,9 @@ impl Insertion {
     /// # Panics
     /// If it was called before.
     pub fn start(&mut self, head: ObjectHead) {
-        let primary = self.busy.key();
         match (head.sharing, &head.vary) {
             (Sharing::Stored, Some(vary)) => {
-                self.store.add_variant(primary, vary);
-                self.found_at = self.store.move_busy_object(&self.busy, primary.variant(&vary.secondary_key));
+                self.found_at = self.store.list_as_variant(&self.busy, vary);
             }
             (Sharing::Stored, None) => {}
             (Sharing::Coalesced | Sharing::Private, _) => self.hide(),
@@ -152,16 +151,31 @@ impl Drop for Insertion {
 pub(super) type BusyObjects = HashMap<u128, (Key<'static>, Arc<BusyObject>)>;
 
 impl Store {
-    /// Moves a busy object to its variant's `key`, unless it was purged or another is there.
-    pub(super) fn move_busy_object(&self, busy: &Arc<BusyObject>, key: Key<'static>) -> Option<Key<'static>> {
+    /// Adds a variant, which `busy` will be, to the list at its key, and moves it to the variant's key, which is returned. `None`
+    /// if it was purged, or if another body of the same variant is in transit.
+    fn list_as_variant(&self, busy: &Arc<BusyObject>, vary: &Vary) -> Option<Key<'static>> {
+        let primary = busy.key();
+        let key = primary.variant(&vary.secondary_key);
         let mut busy_objects = self.busy_objects();
-        if !is_at(&busy_objects, busy.key(), busy) {
+        if !is_at(&busy_objects, primary, busy) {
             return None;
         }
-        busy_objects.remove(&busy.key().hash());
-        if busy_objects.contains_key(&key.hash()) {
+        busy_objects.remove(&primary.hash());
+        let held = self.0.memory.peek(primary).and_then(|object| Variants::of(&object));
+        let is_on_disk = || self.0.disk.as_ref().is_some_and(|disk| disk.holds(primary.hash()));
+        let listed = || vary.listed.as_deref().filter(|_| is_on_disk()).cloned();
+        let mut variants = held.or_else(listed).unwrap_or_default();
+        if variants.add(&vary.fields, &vary.secondary_key) {
+            // Purges since it was dropped did not reach what it has left behind.
+            busy_objects.remove(&key.hash());
+            self.0.memory.remove(key.hash());
+            if let Some(disk) = &self.0.disk {
+                disk.purge(&key);
+            }
+        } else if busy_objects.contains_key(&key.hash()) {
             return None;
         }
+        self.keep_variants(primary, &variants);
         busy_objects.insert(key.hash(), (key.clone(), Arc::clone(busy)));
         Some(key)
     }

@@ -23,7 +23,7 @@ use crate::memory::Memory;
 use crate::memory_file::MemoryFiles;
 use crate::object::{Object, ObjectKind};
 use crate::replacement;
-use crate::variants::{Variants, Vary};
+use crate::variants::Variants;
 use insertion::{BusyObjects, busy_at};
 pub use insertion::{Insertion, Truncated};
 pub use lookup::{InsertOutcome, Lookup, ObjectInfo};
@@ -196,8 +196,9 @@ impl Store {
 
     /// Removes the object at `key` with its variants; true if there was one. A body in transit will not be stored.
     pub fn purge(&self, key: &Key<'_>) -> bool {
-        let removed = self.0.memory.remove(key.hash());
+        // What is in transit first: it would be stored, or listed as a variant, behind the purge.
         let was_busy = self.busy_objects().remove(&key.hash()).is_some();
+        let removed = self.0.memory.remove(key.hash());
         let was_on_disk = self.0.disk.as_ref().is_some_and(|disk| disk.purge(key));
         let were_parts = self.forget_parts(key);
         if let Some(variants) = removed.as_ref().and_then(|object| Variants::of(object)) {
@@ -257,10 +258,8 @@ impl Store {
         self.0.memory.insert(object);
     }
 
-    fn add_variant(&self, primary: &Key<'_>, vary: &Vary) {
-        let known = self.0.memory.peek(primary);
-        let mut variants = known.and_then(|object| Variants::of(&object)).unwrap_or_default();
-        variants.add(&vary.fields, &vary.secondary_key);
+    /// Stores the list of the variants of `primary`.
+    fn keep_variants(&self, primary: &Key<'_>, variants: &Variants) {
         let metadata = variants.encode();
         let object = Object::new(primary, ObjectKind::Variants, self.next_number(), &metadata, Vec::new());
         let object = Arc::new(object);

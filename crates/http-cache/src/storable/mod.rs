@@ -104,7 +104,6 @@ pub fn storable(
     may_store(request, response, &control, freshness)?;
     let vary = Vary::of(response.fields).ok_or(NotStorable::Vary)?;
     let entity_tag = entity_tag(response.fields).unwrap_or_default();
-    // An invalid Age shows at least that the response is not new.
     let metadata = Metadata {
         status: response.status,
         response_time: response.moments.response,

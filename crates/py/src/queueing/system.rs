@@ -164,7 +164,7 @@ impl StationStructure {
                 WhenFull::Retry(_) => "retry",
             }),
             is_lossy: station.is_lossy(),
-            certain_work: (station.is_limited() && !station.is_lossy()).then_some(certain_work),
+            certain_work: (!station.is_delay() && !station.is_lossy()).then_some(certain_work),
         }
     }
 }

@@ -55,6 +55,28 @@ fn the_excess_is_the_integral_of_the_survival_function() {
 }
 
 #[test]
+fn second_moments_in_pieces_do_not_depend_on_where_the_pieces_end() {
+    let segment = |below, factor| Segment { below, factor, offset: 0.0 };
+    let second = |sizes: Distribution, below: f64, last: f64| {
+        of_size(Some(&sizes), &[segment(below, 1e-6), segment(f64::INFINITY, last)]).second_moment()
+    };
+    // Exponential sizes: E[X²; X > b] = e^(−b/m) (b² + 2bm + 2m²), which for b = 12,500 m is nothing.
+    let exponential = || Exponential::new(8e3).unwrap().into();
+    check(second(exponential(), 100e6, 10e-6), 1.28e-4, 1e-6);
+    for b in [0.01, 0.5, 2.0, 10.0, 30.0_f64] {
+        let above = (-b).exp() * (b * b + 2.0 * b + 2.0);
+        check(second(exponential(), 8e3 * b, 2e-6), 64e-6 * (2.0 - above + 4.0 * above), 1e-6);
+    }
+    // Log-normal sizes: E[X²; X ≤ b] = E[X²] Φ((ln b − μ)/σ − 2σ).
+    let sizes = LogNormal::new(7.811, 1.573).unwrap();
+    for b in [1e3, 1e5, 1e9_f64] {
+        let below = normal_cdf((b.ln() - 7.811) / 1.573 - 2.0 * 1.573);
+        let expected = 1e-12 * sizes.second_moment() * (below + 4.0 * (1.0 - below));
+        check(second(sizes.clone().into(), b, 2e-6), expected, 1e-6);
+    }
+}
+
+#[test]
 fn thesis_moments() {
     let documents = LogNormal::new(7.811, 1.573).unwrap();
     check(documents.mean(), 8_502.9, 1e-4);

@@ -5,12 +5,11 @@
 //! in all, and so their number is not negative binomial.
 
 use super::distribution::{ResponseDistribution, SURVIVAL_TAIL};
-use super::occupancy::{Move, Occupancies};
-use super::stationary::{Stationary, down, down_full, local, null_vector, up};
+use super::occupancy::Move;
+use super::stationary::Stationary;
 use super::tagged::{InService, apply, remaining, replaced, scaled};
-use super::{ExactError, ExactLps, PhaseType};
+use super::{ExactError, ExactLps, LEVELS_MAX, PhaseType};
 use crate::closed_form::ClosedFormError;
-use crate::matrix::Matrix;
 use crate::speed::Speed;
 
 /// The most multiplications of the elimination (levels times states per level cubed): a few seconds.
@@ -21,8 +20,6 @@ const WAITING_STATES_MAX: usize = 200_000;
 const EVENTS_MAX: usize = 100_000;
 /// A job stays longer than this many means only in the part of the tail that is left out, unless demand varies greatly.
 const TAIL_OF_MEANS: f64 = 10.0;
-/// Levels are scaled down when a probability exceeds this, relative to the full station.
-const SCALE_AT: f64 = 1e100;
 
 impl ExactLps {
     /// As [`ExactLps::with_speed`], with room for `capacity` jobs in all and any load: arrivals that find the station
@@ -50,13 +47,14 @@ impl ExactLps {
             return refuse("capacity", "at least r", f64::from(capacity));
         }
         let states = Self::level_states(limit, demand.phases())?;
-        if f64::from(capacity) * (states as f64).powi(3) > ELIMINATION_MAX {
+        if capacity > LEVELS_MAX || f64::from(capacity) * (states as f64).powi(3) > ELIMINATION_MAX {
             return Err(ExactError::TooManyLevels { capacity, states });
         }
         let mut solved = Self::unsolved(arrival_rate, demand, limit, speed);
         solved.capacity = Some(capacity as usize);
-        solved.stationary = stationary(arrival_rate, &solved.speeds, &solved.occupancies, capacity as usize)
-            .ok_or(ExactError::Singular)?;
+        solved.stationary =
+            Stationary::finite(arrival_rate, &solved.speeds, &solved.occupancies, capacity as usize)
+                .ok_or(ExactError::Singular)?;
         Ok(solved)
     }
 
@@ -83,55 +81,8 @@ impl ExactLps {
     }
 }
 
-fn stationary(
-    arrival_rate: f64,
-    speeds: &[f64],
-    occupancies: &Occupancies,
-    capacity: usize,
-) -> Option<Stationary> {
-    let limit = occupancies.limit();
-    let states = |level: usize| occupancies.of(level.min(limit)).states;
-    let local_at = |level: usize| local(arrival_rate, speeds, occupancies, level.min(limit));
-    let up_from = |level: usize| {
-        if level < limit {
-            up(arrival_rate, occupancies, level)
-        } else {
-            Matrix::zeros(states(level), states(level)).plus(arrival_rate, &Matrix::identity(states(level)))
-        }
-    };
-    let full = down_full(speeds, occupancies);
-    // steps[n]: π_n = π_{n+1}·steps[n].
-    let mut steps: Vec<Matrix> = Vec::with_capacity(capacity);
-    for level in 0..capacity {
-        let mut here = local_at(level);
-        if let Some(below) = steps.last() {
-            here = here.plus(1.0, &below.times(&up_from(level - 1)));
-        }
-        let negative = Matrix::zeros(states(level), states(level)).plus(-1.0, &here);
-        let down = if level < limit { down(speeds, occupancies, level + 1) } else { full.clone() };
-        steps.push(negative.transposed().solve(&down.transposed())?.transposed());
-    }
-    // Arrivals at the full station change nothing.
-    let top = states(capacity);
-    let mut balance = local_at(capacity).plus(arrival_rate, &Matrix::identity(top));
-    if let Some(below) = steps.last() {
-        balance = balance.plus(1.0, &below.times(&up_from(capacity - 1)));
-    }
-    let mut levels = vec![null_vector(&balance)?];
-    for step in steps.iter().rev() {
-        let next = step.left_times(&levels[levels.len() - 1]);
-        let largest = next.iter().copied().fold(0.0, f64::max);
-        levels.push(next);
-        if largest > SCALE_AT {
-            levels.iter_mut().flatten().for_each(|probability| *probability /= largest);
-        }
-    }
-    levels.reverse();
-    Some(Stationary::of_levels(levels, limit))
-}
-
-/// A waiting accepted job: `levels[ahead][behind]` by the phases of the r jobs in service.
-struct Waiting<'m> {
+/// A waiting accepted job, with the jobs behind it counted: `levels[ahead][behind]` by the phases of the r jobs in service.
+struct CountedWaiting<'m> {
     model: &'m ExactLps,
     levels: Vec<Vec<Vec<f64>>>,
     inside: Vec<Move>,
@@ -145,7 +96,7 @@ struct Waiting<'m> {
     counts_behind: bool,
 }
 
-impl<'m> Waiting<'m> {
+impl<'m> CountedWaiting<'m> {
     fn new(model: &'m ExactLps, arrival_share: f64) -> Self {
         let limit = model.limit;
         let full = model.occupancies.of(limit);
@@ -198,13 +149,17 @@ impl<'m> Waiting<'m> {
 }
 
 /// The distribution of the response time of accepted jobs.
-pub(super) fn distribution(model: &ExactLps) -> ResponseDistribution {
+pub(super) fn distribution(model: &ExactLps) -> Result<ResponseDistribution, ExactError> {
     let (arrival, event) = (model.arrival_rate, model.event_rate());
     let (rate, arrival_share) = (arrival + event, arrival / (arrival + event));
-    let mut waiting = Waiting::new(model, arrival_share);
+    let mut waiting = CountedWaiting::new(model, arrival_share);
     let mut service = InService::new(model, arrival_share);
     let mut survival = vec![waiting.mass() + service.mass()];
-    while survival[survival.len() - 1] > SURVIVAL_TAIL && survival.len() < EVENTS_MAX {
+    while survival[survival.len() - 1] > SURVIVAL_TAIL {
+        // Demand that varies greatly has jobs that stay for many times the mean.
+        if survival.len() >= EVENTS_MAX {
+            return Err(ExactError::TooNearSaturation);
+        }
         let entered = waiting.step();
         service.step();
         for (behind, others) in entered.iter().enumerate() {
@@ -212,5 +167,5 @@ pub(super) fn distribution(model: &ExactLps) -> ResponseDistribution {
         }
         survival.push(waiting.mass() + service.mass());
     }
-    ResponseDistribution::new(rate, SURVIVAL_TAIL, survival)
+    Ok(ResponseDistribution::new(rate, SURVIVAL_TAIL, survival))
 }

@@ -1,9 +1,10 @@
-//! M/PH/1/LPS-r solved exactly: mean, distribution of the response time, and mean by service demand.
+//! M/PH/c/LPS-r solved exactly: mean, distribution of the response time, and mean by service demand.
 //!
-//! Poisson arrivals, phase-type demand, and at most r jobs sharing a server of any speed v(n). The state is the number
-//! of jobs and the number in each phase among those in service: a quasi-birth-death process, homogeneous above level
-//! r. The mean comes from its stationary distribution; the distribution of the response time from a tagged job
-//! followed by uniformisation.
+//! Poisson arrivals, phase-type demand, and at most r jobs sharing a server of any speed v(n), or c servers; FIFO is r = c.
+//! There may be room for K jobs only (`finite`). The state is the number of jobs and the number in each phase among those
+//! in service: a quasi-birth-death process, homogeneous above level r. The mean comes from its stationary distribution
+//! (`stationary`); the distribution of the response time from a tagged job (`tagged`) followed by uniformisation
+//! (`distribution`); the mean by demand from attained service as the clock (`conditional`).
 
 mod conditional;
 mod distribution;
@@ -25,6 +26,8 @@ use stationary::Stationary;
 
 /// The most states per level. Beyond it the dense solution takes minutes, and simulation is the better tool.
 pub const LEVEL_STATES_MAX: usize = 600;
+/// The most places in service, and the most room with a capacity: a matrix is kept for each level.
+pub const LEVELS_MAX: u32 = 20_000;
 
 /// The reason why there is no exact solution.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -35,8 +38,10 @@ pub enum ExactError {
     /// The demand has no (small) phase-type form.
     #[error("the demand is not phase type (exponential, Erlang, hyper-exponential): simulate")]
     NotPhaseType,
-    /// r and the number of phases give too many states.
-    #[error("r = {limit} with {phases} phases needs more than {LEVEL_STATES_MAX} states per level: simulate")]
+    /// r and the number of phases give too many states or levels.
+    #[error(
+        "r = {limit} with {phases} phases needs more than {LEVEL_STATES_MAX} states per level or {LEVELS_MAX} levels: simulate"
+    )]
     TooLarge { limit: u32, phases: usize },
     #[error(
         "room for {capacity} jobs with {states} states per level is too much for the exact solution: simulate"
@@ -50,7 +55,9 @@ pub enum ExactError {
     #[error("the load is too close to 1 for the exact solution")]
     Singular,
     /// The mean is known, but following a job through the queue would take minutes.
-    #[error("the load is too close to 1 to follow a job through the queue: simulate")]
+    #[error(
+        "following a job through the queue takes too long, with a load close to 1 or demand that varies much: simulate"
+    )]
     TooNearSaturation,
 }
 
@@ -107,7 +114,7 @@ impl ExactLps {
     /// States per level, unless they are too many.
     fn level_states(limit: u32, phases: usize) -> Result<usize, ExactError> {
         let states = occupancy::state_count(limit, phases).filter(|states| *states <= LEVEL_STATES_MAX);
-        states.ok_or(ExactError::TooLarge { limit, phases })
+        states.filter(|_| limit <= LEVELS_MAX).ok_or(ExactError::TooLarge { limit, phases })
     }
 
     fn unsolved(arrival_rate: f64, demand: PhaseType, limit: u32, speed: &Speed) -> Self {
@@ -155,7 +162,7 @@ impl ExactLps {
     pub fn distribution(&self) -> Result<ResponseDistribution, ExactError> {
         match self.capacity {
             Some(_) if !self.has_distribution() => Err(ExactError::TooNearSaturation),
-            Some(_) => Ok(finite::distribution(self)),
+            Some(_) => finite::distribution(self),
             None => distribution::solve(self),
         }
     }

@@ -4,6 +4,8 @@
 use super::occupancy::Occupancies;
 use crate::matrix::Matrix;
 
+/// Levels are scaled down when a probability exceeds this, relative to the fullest station.
+const SCALE_AT: f64 = 1e100;
 /// Doubling steps of the reduction; it converges quadratically, in about ten.
 const REDUCTION_STEPS_MAX: usize = 64;
 const REDUCTION_TOLERANCE: f64 = 1e-14;
@@ -32,41 +34,24 @@ impl Stationary {
             .plus(-arrival_rate, &first_passage);
         let ratio = negative.solve(&up)?;
         let ratio = Matrix::zeros(ratio.row_sums().len(), ratio.row_sums().len()).plus(arrival_rate, &ratio);
-        Self::boundary(arrival_rate, speeds, occupancies, ratio, &local, &down)
+        // What rises above level r comes back to it as R·down.
+        let top = local.plus(1.0, &ratio.times(&down));
+        Self::normalised(levels_up_to(limit, &top, arrival_rate, speeds, occupancies)?, ratio)
     }
 
-    fn boundary(
+    /// With room for `capacity` ≥ r jobs in all.
+    pub(super) fn finite(
         arrival_rate: f64,
         speeds: &[f64],
         occupancies: &Occupancies,
-        ratio: Matrix,
-        local_full: &Matrix,
-        down_full: &Matrix,
+        capacity: usize,
     ) -> Option<Self> {
         let limit = occupancies.limit();
-        // steps[n]: π_n = π_{n+1}·steps[n].
-        let mut steps: Vec<Matrix> = Vec::with_capacity(limit);
-        for level in 0..limit {
-            let mut here = local(arrival_rate, speeds, occupancies, level);
-            if let Some(below) = steps.last() {
-                here = here.plus(1.0, &below.times(&up(arrival_rate, occupancies, level - 1)));
-            }
-            let negative =
-                Matrix::zeros(occupancies.of(level).states, occupancies.of(level).states).plus(-1.0, &here);
-            // down·(−U)⁻¹, by way of the transposed system.
-            let down = down(speeds, occupancies, level + 1);
-            steps.push(negative.transposed().solve(&down.transposed())?.transposed());
-        }
-        let mut balance = local_full.clone().plus(1.0, &ratio.times(down_full));
-        if let Some(below) = steps.last() {
-            balance = balance.plus(1.0, &below.times(&up(arrival_rate, occupancies, limit - 1)));
-        }
-        let mut levels = vec![null_vector(&balance)?];
-        for step in steps.iter().rev() {
-            levels.push(step.left_times(&levels[levels.len() - 1]));
-        }
-        levels.reverse();
-        Self::normalised(levels, ratio)
+        // Arrivals at the full station change nothing.
+        let states = occupancies.of(limit).states;
+        let top =
+            local(arrival_rate, speeds, occupancies, limit).plus(arrival_rate, &Matrix::identity(states));
+        Some(Self::of_levels(levels_up_to(capacity, &top, arrival_rate, speeds, occupancies)?, limit))
     }
 
     fn normalised(mut levels: Vec<Vec<f64>>, ratio: Matrix) -> Option<Self> {
@@ -94,7 +79,7 @@ impl Stationary {
     }
 
     /// Normalises levels 0 … K, whose probabilities are given up to a common factor.
-    pub(super) fn of_levels(mut levels: Vec<Vec<f64>>, limit: usize) -> Self {
+    fn of_levels(mut levels: Vec<Vec<f64>>, limit: usize) -> Self {
         let total: f64 = levels.iter().flatten().sum();
         levels.iter_mut().flatten().for_each(|probability| *probability /= total);
         let mean = |of: &dyn Fn(usize) -> usize| -> f64 {
@@ -119,8 +104,57 @@ impl Stationary {
     }
 }
 
+/// π of levels 0 … `top` ≥ r up to a common factor, by block elimination from the empty station upwards. `balance` has the
+/// rates within the top level, with those by way of the levels above.
+fn levels_up_to(
+    top: usize,
+    balance: &Matrix,
+    arrival_rate: f64,
+    speeds: &[f64],
+    occupancies: &Occupancies,
+) -> Option<Vec<Vec<f64>>> {
+    let limit = occupancies.limit();
+    let states = |level: usize| occupancies.of(level.min(limit)).states;
+    // Above r arrivals leave the phases alone.
+    let up_from = |level: usize| {
+        if level < limit {
+            up(arrival_rate, occupancies, level)
+        } else {
+            Matrix::zeros(states(level), states(level)).plus(arrival_rate, &Matrix::identity(states(level)))
+        }
+    };
+    let full = down_full(speeds, occupancies);
+    // The rates within a level, with those by way of the levels below; the rest leaves it upwards.
+    let with_below = |here: Matrix, level: usize, steps: &[Matrix], leaving: f64| match steps.last() {
+        Some(below) => here.plus(1.0, &below.times(&up_from(level - 1))).with_row_sums(-leaving),
+        None => here.with_row_sums(-leaving),
+    };
+    // steps[n]: π_n = π_{n+1}·steps[n].
+    let mut steps: Vec<Matrix> = Vec::with_capacity(top);
+    for level in 0..top {
+        let here = local(arrival_rate, speeds, occupancies, level.min(limit));
+        let here = with_below(here, level, &steps, arrival_rate);
+        let negative = Matrix::zeros(states(level), states(level)).plus(-1.0, &here);
+        let down = if level < limit { down(speeds, occupancies, level + 1) } else { full.clone() };
+        // down·(−U)⁻¹, by way of the transposed system.
+        steps.push(negative.transposed().solve(&down.transposed())?.transposed());
+    }
+    let mut levels = vec![null_vector(&with_below(balance.clone(), top, &steps, 0.0))?];
+    for step in steps.iter().rev() {
+        let next = step.left_times(&levels[levels.len() - 1]);
+        let largest = next.iter().map(|probability| probability.abs()).fold(0.0, f64::max);
+        levels.push(next);
+        // At a low load the empty station is more probable than the full one by more than a double can hold.
+        if largest > SCALE_AT {
+            levels.iter_mut().flatten().for_each(|probability| *probability /= largest);
+        }
+    }
+    levels.reverse();
+    Some(levels)
+}
+
 /// Phase changes within a level, with the diagonal: each job in service runs at v(n)/n.
-pub(super) fn local(arrival_rate: f64, speeds: &[f64], occupancies: &Occupancies, jobs: usize) -> Matrix {
+fn local(arrival_rate: f64, speeds: &[f64], occupancies: &Occupancies, jobs: usize) -> Matrix {
     let occupancy = occupancies.of(jobs);
     let share = speeds[jobs] / jobs.max(1) as f64;
     let mut local = Matrix::zeros(occupancy.states, occupancy.states);
@@ -135,7 +169,7 @@ pub(super) fn local(arrival_rate: f64, speeds: &[f64], occupancies: &Occupancies
     local
 }
 
-pub(super) fn up(arrival_rate: f64, occupancies: &Occupancies, jobs: usize) -> Matrix {
+fn up(arrival_rate: f64, occupancies: &Occupancies, jobs: usize) -> Matrix {
     let mut up = Matrix::zeros(occupancies.of(jobs).states, occupancies.of(jobs + 1).states);
     for entry in &occupancies.of(jobs).entries {
         *up.at_mut(entry.from, entry.to) += arrival_rate * entry.weight;
@@ -143,7 +177,7 @@ pub(super) fn up(arrival_rate: f64, occupancies: &Occupancies, jobs: usize) -> M
     up
 }
 
-pub(super) fn down(speeds: &[f64], occupancies: &Occupancies, jobs: usize) -> Matrix {
+fn down(speeds: &[f64], occupancies: &Occupancies, jobs: usize) -> Matrix {
     let mut down = Matrix::zeros(occupancies.of(jobs).states, occupancies.of(jobs - 1).states);
     for exit in &occupancies.of(jobs).exits {
         *down.at_mut(exit.from, exit.to) += exit.weight * speeds[jobs] / jobs as f64;
@@ -152,7 +186,7 @@ pub(super) fn down(speeds: &[f64], occupancies: &Occupancies, jobs: usize) -> Ma
 }
 
 /// A completion above level r: the first job in the queue takes the place.
-pub(super) fn down_full(speeds: &[f64], occupancies: &Occupancies) -> Matrix {
+fn down_full(speeds: &[f64], occupancies: &Occupancies) -> Matrix {
     let limit = occupancies.limit();
     down(speeds, occupancies, limit).times(&up(1.0, occupancies, limit - 1))
 }
@@ -180,7 +214,7 @@ fn logarithmic_reduction(arrival_rate: f64, local: &Matrix, down: &Matrix) -> Op
 }
 
 /// x with x·`balance` = 0 and Σ x = 1.
-pub(super) fn null_vector(balance: &Matrix) -> Option<Vec<f64>> {
+fn null_vector(balance: &Matrix) -> Option<Vec<f64>> {
     let mut system = balance.transposed();
     let size = system.row_sums().len();
     let mut right = Matrix::zeros(size, 1);

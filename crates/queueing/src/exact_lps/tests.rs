@@ -1,7 +1,7 @@
 //! The exact solution against known cases and long simulations by another program.
 
 use super::*;
-use crate::distribution::{Distribution, Erlang, Exponential, HyperExponential, LogNormal};
+use crate::distribution::{Distribution, Erlang, Exponential, HyperExponential, LogNormal, Mixture};
 use crate::testing::check;
 
 const MEAN: f64 = 25.675;
@@ -165,6 +165,17 @@ fn mean_and_distribution_agree_at_a_nonlinear_speed() {
     assert!(matches!(ExactLps::with_speed(1.9, demand(), 4, &speed), Err(ExactError::ClosedForm(_))));
 }
 
+#[test]
+fn many_servers_at_a_low_load_let_nobody_wait() {
+    // No job is as probable as 200 jobs are times 200!/aⁿ, more than 10³⁷⁴: a double ends at 10³⁰⁸.
+    for (rate, mean) in [(1.0, 1.0), (0.7, 0.3)] {
+        let demand = PhaseType::of(&Exponential::new(mean).unwrap().into()).unwrap();
+        let station = ExactLps::with_speed(rate, demand, 200, &Speed::Servers(200.0)).unwrap();
+        check(station.mean_response_time(), mean, 1e-12);
+        check(station.distribution().unwrap().quantile(0.5), mean * 2.0_f64.ln(), 1e-5);
+    }
+}
+
 fn finite(
     distribution: impl Into<Distribution>,
     rate: f64,
@@ -230,4 +241,22 @@ fn overloaded_and_very_variable_matches_its_own_mean() {
     assert!(
         ExactLps::finite(1.0, PhaseType::of(&h2(2.0).into()).unwrap(), 4, &Speed::Servers(1.0), 3).is_err()
     );
+}
+
+#[test]
+fn rare_losses_keep_their_digits() {
+    // M/M/1/K: P(K) = (1 − ρ) ρᴷ / (1 − ρᴷ⁺¹), here 4·10⁻³².
+    let station = finite(Exponential::new(MEAN).unwrap(), 0.3 / MEAN, 4, 1.0, 60);
+    check(station.loss_probability(), 0.7 * 0.3_f64.powi(60) / (1.0 - 0.3_f64.powi(61)), 1e-10);
+}
+
+#[test]
+fn a_tail_that_is_not_followed_to_its_end_is_refused() {
+    // One job in a hundred takes 1 s, so P(R > 5 s) is at least e⁻⁵ / 100; the events that are followed are 5 s of those of the
+    // short jobs.
+    let exponential = |mean| Exponential::new(mean).unwrap().into();
+    let demand = Mixture::new(vec![(0.99, exponential(5e-5)), (0.01, exponential(1.0))]).unwrap();
+    let station = finite(demand, 69.66, 2, 1.0, 3);
+    assert!(station.has_distribution());
+    assert_eq!(station.distribution().err(), Some(ExactError::TooNearSaturation));
 }

@@ -8,6 +8,8 @@
 use crate::distribution::student_quantile;
 
 pub(super) const SECTIONS_MIN: usize = 16;
+/// The probability that an interval does not cover the truth.
+pub(super) const ERROR_PROBABILITY: f64 = 0.05;
 
 /// A ratio Σx / Σy with each section's influence on it.
 #[derive(Debug, Clone)]
@@ -17,7 +19,7 @@ pub(super) struct Ratio {
     pub(super) influences: Vec<f64>,
 }
 
-/// A 95 % interval around an estimate, with its diagnostics.
+/// An interval around an estimate, with its diagnostics.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Interval {
     /// How far the truth may lie below the estimate; positive.
@@ -57,6 +59,16 @@ impl Ratio {
     /// Computes the interval. Every `chain` sections are neighbours; each of the `estimated` parameters besides the
     /// mean costs a degree of freedom.
     pub(super) fn interval(&self, chain: usize, estimated: usize) -> Option<Interval> {
+        self.interval_at(ERROR_PROBABILITY, chain, estimated)
+    }
+
+    /// As [`Ratio::interval`], with another error probability.
+    pub(super) fn interval_at(
+        &self,
+        error_probability: f64,
+        chain: usize,
+        estimated: usize,
+    ) -> Option<Interval> {
         let values = &self.influences;
         let count = values.len() as f64;
         if values.len() < SECTIONS_MIN {
@@ -71,7 +83,7 @@ impl Ratio {
         let lag_one = lag_one(values, chain);
         let correlation = lag_one.clamp(0.0, 0.8);
         let error = (variance / count * (1.0 + correlation) / (1.0 - correlation)).sqrt();
-        let t = student_quantile(0.975, count - 1.0 - estimated as f64);
+        let t = student_quantile(1.0 - error_probability / 2.0, count - 1.0 - estimated as f64);
         let beta = skewness / (6.0 * count.sqrt());
         // A long upper tail is missing from most samples, so the truth may lie further above than below.
         let (below, above) = (error * modified(t, beta), -error * modified(-t, beta));

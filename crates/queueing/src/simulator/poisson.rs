@@ -46,7 +46,7 @@ pub fn simulate_poisson(
 impl PoissonStation {
     /// λ `E[S]` / capacity: a fraction of c servers, or of the peak of v(n).
     pub fn utilisation(&self) -> f64 {
-        self.work() / self.service.capacity()
+        self.work() / self.service.peak()
     }
 
     /// λ `E[S]`, seconds of work per second.
@@ -192,7 +192,7 @@ impl PoissonStation {
         let whole = replications.total(0);
         let station = StationSample::of(&replications.timelines(), sample.grouping, 0, whole);
         let unreliable = estimates.unreliable_for_length();
-        let capacity = self.service.capacity();
+        let capacity = self.service.peak();
         let utilisation = match capacity.is_finite() {
             true => station
                 .figure(|totals| totals.busy, |totals| totals.seconds, unreliable)

@@ -34,7 +34,8 @@ pub(super) trait Observed {
 
 /// A simulation that can be continued.
 pub(super) trait Replica: Observed + Send {
-    /// Runs until `jobs` jobs have finished in total. Returns false when nothing is left to simulate.
+    /// Runs until `jobs` jobs have finished in total, or for a number of events that takes a moment. Returns false when nothing
+    /// is left to simulate.
     fn finish_jobs(&mut self, jobs: u64, records: &mut Records) -> bool;
 }
 
@@ -65,6 +66,15 @@ pub(super) trait Advance {
     fn advance(&mut self, jobs: u64, report: &mut dyn FnMut(u64) -> bool) -> Advanced;
 }
 
+/// What one call of [`Replica::finish_jobs`] did.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Step {
+    /// Jobs finished.
+    jobs: u64,
+    /// True if events ran out before as many jobs as asked for had finished: where most jobs are lost, or make many visits.
+    is_short: bool,
+}
+
 /// Tells whether the replications reached their target, ran out of jobs or were interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Advanced {
@@ -83,7 +93,7 @@ impl<R: Replica> Advance for Replications<R> {
         let mut watch = Watch { reported: self.runs().map(R::finished).sum(), report };
         let threads = thread::available_parallelism().map_or(1, |cores| cores.get()).min(self.groups.len());
         let finished = if threads == 1 {
-            self.groups.iter_mut().all(|group| group.advance(jobs, &mut |more| watch.should_continue(more)))
+            self.groups.iter_mut().all(|group| group.advance(jobs, &mut |step| watch.should_continue(step)))
         } else {
             self.advance_in_parallel(jobs, threads, &mut watch)
         };
@@ -109,8 +119,8 @@ impl<R: Replica> Replications<R> {
                     while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let mut group = group.lock().unwrap_or_else(PoisonError::into_inner);
                         // The receiver outlives the senders: a failed send cannot happen before the scope ends.
-                        let finished = group.advance(jobs, &mut |more| {
-                            let _ = sender.send(more);
+                        let finished = group.advance(jobs, &mut |step| {
+                            let _ = sender.send(step);
                             !cancelled.load(Ordering::Relaxed)
                         });
                         if !finished {
@@ -120,8 +130,8 @@ impl<R: Replica> Replications<R> {
                 });
             }
             drop(sender);
-            for more in receiver {
-                if !cancelled.load(Ordering::Relaxed) && !watch.should_continue(more) {
+            for step in receiver {
+                if !cancelled.load(Ordering::Relaxed) && !watch.should_continue(step) {
                     cancelled.store(true, Ordering::Relaxed);
                 }
             }
@@ -182,8 +192,9 @@ impl<R: Replica> Group<R> {
         let replications = plan.replications as usize;
         let groups = groups_of(plan.replications);
         let sections_max = if groups < MANY { SECTIONS_MAX } else { SECTIONS_MAX_OF_MANY };
-        // The first seed is that of a single run; the others are a golden-ratio step apart, which the generator's own
-        // seeding scrambles.
+        // The first seed is that of a single run. The step is the increment of SplitMix64, which fills the generator's state
+        // from the seed. So the states at which two neighbours start share three of four words, each in another place: they are
+        // still far apart in the generator's sequence.
         let seeds = (index..replications).step_by(groups).map(|replication| {
             plan.seed.wrapping_add((replication as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
         });
@@ -202,16 +213,18 @@ impl<R: Replica> Group<R> {
         bytes
     }
 
-    /// Advances to `jobs` jobs, reporting finished jobs to `should_continue`; returns false if `should_continue` interrupts.
-    pub(super) fn advance(&mut self, jobs: u64, should_continue: &mut dyn FnMut(u64) -> bool) -> bool {
+    /// Advances to `jobs` jobs, reporting each step to `should_continue`; returns false if `should_continue` interrupts.
+    pub(super) fn advance(&mut self, jobs: u64, should_continue: &mut dyn FnMut(Step) -> bool) -> bool {
         for run in &mut self.runs {
             while run.finished() < jobs {
                 let before = run.finished();
-                if !run.finish_jobs(jobs.min(before + PROGRESS_JOBS), &mut self.records) {
+                let until = jobs.min(before + PROGRESS_JOBS);
+                if !run.finish_jobs(until, &mut self.records) {
                     self.ended = true;
                     break;
                 }
-                if !should_continue(run.finished() - before) {
+                let finished = run.finished();
+                if !should_continue(Step { jobs: finished - before, is_short: finished < until }) {
                     return false;
                 }
             }
@@ -226,9 +239,10 @@ struct Watch<'t> {
 }
 
 impl Watch<'_> {
-    fn should_continue(&mut self, more: u64) -> bool {
+    fn should_continue(&mut self, step: Step) -> bool {
         let before = self.reported / PROGRESS_JOBS;
-        self.reported += more;
-        self.reported / PROGRESS_JOBS == before || (self.report)(self.reported)
+        self.reported += step.jobs;
+        let is_due = step.is_short || self.reported / PROGRESS_JOBS != before;
+        !is_due || (self.report)(self.reported)
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::encoding::{Encoded, encoded};
 use super::estimate::Grouping;
-use super::interval::{Interval, Ratio};
+use super::interval::{ERROR_PROBABILITY, Interval, Ratio};
 use super::recorder::{SHIFT_MAX, merge_neighbours};
 use super::unreliable::Unreliable;
 
@@ -142,27 +142,38 @@ impl StationSample {
         let total = below(&self.total);
         let value = if total > 0.0 { above(&self.total) / total } else { 0.0 };
         let half_width = self
-            .interval(above, below)
+            .interval(ERROR_PROBABILITY, above, below)
             .filter(|interval| unreliable.or_else(|| Unreliable::of(interval)).is_none())
             .map(|interval| interval.half_width());
         StationFigure { value, half_width }
     }
 
     /// Returns false if the drawn demands differ from their distribution by more than chance: the rare large ones are
-    /// missing.
-    pub(super) fn has_its_tail(&self) -> bool {
+    /// missing. The error probability is shared with the other stations that are checked, `stations` in all, so that a run of
+    /// many is not refused more often than a run of one (Bonferroni).
+    pub(super) fn has_its_tail(&self, stations: usize) -> bool {
         let (excess, expected) = self.sections.iter().fold((0.0, 0.0), |(excess, expected), section| {
             (excess + section.excess, expected + section.expected)
         });
         let deviation = if expected > 0.0 { excess / expected } else { 0.0 };
-        self.interval(|totals| totals.excess, |totals| totals.expected).is_none_or(|interval| {
+        let error_probability = ERROR_PROBABILITY / stations as f64;
+        let interval = self.interval(error_probability, |totals| totals.excess, |totals| totals.expected);
+        interval.is_none_or(|interval| {
             deviation.abs() < NEGLIGIBLE || (-interval.above <= deviation && deviation <= interval.below)
         })
     }
 
-    fn interval(&self, above: fn(&Totals) -> f64, below: fn(&Totals) -> f64) -> Option<Interval> {
-        Ratio::of(self.sections.iter().map(|section| (above(section), below(section))))
-            .interval(self.chain, 0)
+    fn interval(
+        &self,
+        error_probability: f64,
+        above: fn(&Totals) -> f64,
+        below: fn(&Totals) -> f64,
+    ) -> Option<Interval> {
+        Ratio::of(self.sections.iter().map(|section| (above(section), below(section)))).interval_at(
+            error_probability,
+            self.chain,
+            0,
+        )
     }
 }
 

@@ -230,15 +230,8 @@ pub(super) fn of_sharing(flow: &Flow<'_>, several_servers: bool) -> Vec<String> 
 }
 
 fn of_shared_station(flow: &Flow<'_>, station: usize, several_servers: bool) -> impl Iterator<Item = String> {
-    let users: u32 = flow.closed().map(|(_, users, _)| users).sum();
     let model = &flow.system.stations[station];
-    let open = flow.open_work()[station] > 0.0;
-    let limited = match model.discipline {
-        Discipline::Fifo => open || users > model.servers,
-        Discipline::Lps { limit } => open || users > limit,
-        Discipline::Ps | Discipline::Is => false,
-    };
-    let limited = (limited && !is_memoryless(flow, station)).then(|| {
+    let limited = (!has_product_form(flow, station)).then(|| {
         let range = in_sweep(&WITHOUT_LIMIT, scv(flow, station));
         format!("{}: taken as PS without a limit, mean {range}", model.name)
     });
@@ -247,4 +240,18 @@ fn of_shared_station(flow: &Flow<'_>, station: usize, several_servers: bool) -> 
         format!("{}: several servers as a faster one and a delay (Seidmann), mean {range}", model.name)
     });
     limited.into_iter().chain(split)
+}
+
+/// Returns true if the station, with closed classes, is as processor sharing without a limit: it is, or jobs never wait, or
+/// all demand is exponential.
+pub(super) fn has_product_form(flow: &Flow<'_>, station: usize) -> bool {
+    let users: u32 = flow.closed().map(|(_, users, _)| users).sum();
+    let model = &flow.system.stations[station];
+    let open = flow.open_work()[station] > 0.0;
+    let limited = match model.discipline {
+        Discipline::Fifo => open || users > model.servers,
+        Discipline::Lps { limit } => open || users > limit,
+        Discipline::Ps | Discipline::Is => false,
+    };
+    !limited || is_memoryless(flow, station)
 }

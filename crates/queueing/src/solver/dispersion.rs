@@ -123,7 +123,7 @@ impl Queue {
         let arrival_rate = streams.arrivals[station];
         let scv = scv(flow, station).max(0.0);
         let (servers, capacity) = match &model.speed {
-            Some(_) => (1, model.service().capacity()),
+            Some(_) => (1, model.service().peak()),
             None => (model.servers, f64::from(model.servers)),
         };
         let interval = mean / capacity;

@@ -59,7 +59,7 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
         let here = index == station;
         let (jobs, work) = if here { (present, throughput * demand) } else { (0.0, 0.0) };
         let answer = StationAnswer {
-            utilisation: other.is_limited().then(|| work / other.service().capacity()),
+            utilisation: (!other.is_delay()).then(|| work / other.service().peak()),
             queue_mean: jobs,
             residence_time_seconds: if here { present / throughput } else { 0.0 },
             full_probability: other.capacity.as_ref().map(|_| if here { probability } else { 0.0 }),

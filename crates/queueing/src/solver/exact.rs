@@ -10,7 +10,7 @@ use super::dispersion::{stretched, waiting_factors};
 use super::flow::Flow;
 use super::flow::phase_type;
 use super::thinned::{self, StationMeans};
-use crate::exact_lps::ExactLps;
+use crate::exact_lps::{ExactLps, LEVELS_MAX};
 use crate::system::Discipline;
 
 pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
@@ -48,6 +48,10 @@ pub(super) fn station_means(flow: &Flow<'_>, station: usize) -> Result<StationMe
         return Ok(StationMeans::default());
     }
     let demand = phase_type(flow, station)?;
+    if demand.phases() == 1 && limit.max(capacity.unwrap_or(0)) > LEVELS_MAX {
+        // Birth and death: as exact, without a matrix for each level.
+        return super::open::station_means(flow, station);
+    }
     let speed = flow.system.stations[station].service().speed;
     let solved = match capacity {
         Some(capacity) => ExactLps::finite(rate, demand, limit, &speed, capacity),

@@ -5,7 +5,7 @@ use crate::distribution::{Distribution, RandomVariable};
 use crate::exact_lps::PhaseType;
 use crate::named::Named;
 use crate::simulator::refuse_unstable;
-use crate::system::{Class, Demand, Discipline, Source, StationModel, System};
+use crate::system::{Class, Demand, Source, StationModel, System};
 
 /// A system reduced to means and second moments.
 pub(super) struct Flow<'s> {
@@ -42,7 +42,7 @@ impl<'s> Flow<'s> {
     }
 
     pub(super) fn is_delay(&self, station: usize) -> bool {
-        self.system.stations[station].discipline == Discipline::Is
+        self.system.stations[station].is_delay()
     }
 
     pub(super) fn servers(&self, station: usize) -> f64 {
@@ -56,6 +56,7 @@ impl<'s> Flow<'s> {
         })
     }
 
+    /// Each closed class with its users and the mean seconds that a user is away from all stations between two requests.
     pub(super) fn closed(&self) -> impl Iterator<Item = (usize, u32, f64)> {
         self.classes.iter().enumerate().filter_map(|(index, class)| match class.source {
             // The latency is part of the response but of no station, so the cycle sees it as a delay.
@@ -90,17 +91,27 @@ impl<'s> Flow<'s> {
         )
     }
 
-    /// Work done at each station as a fraction of its capacity; mean jobs at a delay.
+    /// Work done at each station as a fraction of the most that it can do; mean jobs at a delay.
     pub(super) fn utilisations(&self, throughputs: &[f64]) -> Vec<f64> {
         let work = |station: usize| -> f64 {
             self.classes.iter().zip(throughputs).map(|(class, rate)| rate * class.demands[station]).sum()
         };
-        (0..self.stations()).map(|station| work(station) / self.capacity(station)).collect()
+        (0..self.stations()).map(|station| work(station) / self.peak(station)).collect()
     }
 
     /// c servers, or the peak of v(n); 1 at a delay.
-    fn capacity(&self, station: usize) -> f64 {
-        if self.is_delay(station) { 1.0 } else { self.system.stations[station].service().capacity() }
+    pub(super) fn peak(&self, station: usize) -> f64 {
+        if self.is_delay(station) { 1.0 } else { self.system.stations[station].service().peak() }
+    }
+
+    /// c servers, or v(r): the work per second of a station in which jobs pile up.
+    pub(super) fn saturation(&self, station: usize) -> f64 {
+        self.system.stations[station].service().saturation()
+    }
+
+    /// Returns true if jobs hold places of the station while they are served elsewhere.
+    pub(super) fn is_held(&self, station: usize) -> bool {
+        self.system.classes.iter().flat_map(Class::visits).any(|(_, visit)| visit.holds.contains(&station))
     }
 
     /// Work per second that the open classes bring to each station.
@@ -111,7 +122,7 @@ impl<'s> Flow<'s> {
     /// Utilisations by the open classes alone.
     pub(super) fn open_utilisations(&self) -> Vec<f64> {
         let work = self.open_work().into_iter().enumerate();
-        work.map(|(station, work)| work / self.capacity(station)).collect()
+        work.map(|(station, work)| work / self.peak(station)).collect()
     }
 
     /// Refuses a system whose open classes alone overload a station.

@@ -35,7 +35,7 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
         .system
         .stations
         .iter()
-        .all(|station| station.service().speed.is_single_server() || !station.is_limited())
+        .all(|station| station.service().speed.is_single_server() || station.is_delay())
     {
         return Err("no station has several servers or a speed v(n): mva is the same".to_owned());
     }

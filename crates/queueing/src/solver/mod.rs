@@ -78,7 +78,7 @@ const SOLVERS: &[Solver] = &[
 pub struct Prediction {
     /// Station loads and the station that saturates first.
     pub bottleneck: Bottleneck,
-    /// Asymptotic and balanced-job bounds of a single closed class.
+    /// Asymptotic and balanced-job bounds of a single closed class; `None` where they do not hold.
     pub bounds: Option<Bounds>,
     pub solvers: Named<Outcome>,
 }
@@ -196,7 +196,7 @@ pub fn predict_means(system: &System) -> Prediction {
     let mix = answer.map_or_else(|| flow.nominal_mix(), Answer::throughputs);
     Prediction {
         bottleneck: bottleneck::find(&flow, &mix),
-        bounds: bottleneck::bounds(&flow),
+        bounds: unsolvable(system).ok().and_then(|()| bottleneck::bounds(&flow)),
         solvers: Named(solvers),
     }
 }

@@ -119,6 +119,84 @@ fn bounds_hold_and_name_the_population() {
     assert_eq!(prediction.bottleneck.next.as_deref(), Some("web"));
 }
 
+fn bounds(text: &str) -> Option<Bounds> {
+    predict_means(&parse(text).unwrap()).bounds
+}
+
+#[test]
+fn bounds_count_the_latency_as_mean_value_analysis_does() {
+    let text = r#"
+        stations.a = { discipline = "ps", demand = "10ms" }
+        classes.users = { users = 1, think_time = "1s", latency = "100ms", route = ["a"] }
+    "#;
+    // A user alone never waits: 10 ms and the latency.
+    let found = bounds(text).unwrap();
+    for bound in [found.response_time_min_seconds, found.response_time_max_seconds] {
+        check(bound, 0.11, 1e-12);
+    }
+    check(class(text, "mva", "users").1, 0.11, 1e-12);
+}
+
+#[test]
+fn bounds_are_asymptotic_without_product_form() {
+    // M/D/1//2: a service during which the other user does not ask (e⁻¹) is followed by an idle time of 1/2 on average, so
+    // X = 1 / (1 + e⁻¹/2) = 0.845. The balanced-job bound is 2 / (2 + 1/2) = 0.8, right for exponential demand only.
+    let text = |demand: &str| {
+        format!(
+            "stations.a = {{ discipline = \"fifo\", demand = {demand} }}\n\
+             classes.users = {{ users = 2, think_time = {{ law = \"exponential\", mean = \"1s\" }}, route = [\"a\"] }}"
+        )
+    };
+    let constant = bounds(&text("\"1s\"")).unwrap();
+    check(constant.throughput_min_per_second, 2.0 / 3.0, 1e-12);
+    check(constant.throughput_max_per_second, 1.0, 1e-12);
+    let exponential = bounds(&text(r#"{ law = "exponential", mean = "1s" }"#)).unwrap();
+    check(exponential.throughput_max_per_second, 0.8, 1e-12);
+}
+
+#[test]
+fn places_that_are_held_have_no_bounds_and_no_saturation() {
+    // The only place at the web server is taken for 10 + 90 ms: at most 10 jobs a second, not 100.
+    let text = |source: &str| {
+        format!(
+            r#"
+            stations.web = {{ discipline = "fifo", demand = "10ms" }}
+            stations.db = {{ discipline = "is", demand = "90ms" }}
+            stations.line = {{ discipline = "ps", demand = "2ms" }}
+            classes.c = {{ {source}, route = ["web", {{ station = "db", holds = "web" }}, "line"] }}
+            "#
+        )
+    };
+    let prediction = predict_means(&parse(&text("users = 10, think_time = \"0s\"")).unwrap());
+    assert_eq!(prediction.bounds, None);
+    let found = prediction.bottleneck;
+    assert_eq!(found.stations.find("web").unwrap().saturation_throughput_per_second, None);
+    assert_eq!((found.station.as_deref(), found.next), (Some("line"), None));
+    check(found.saturation_throughput_per_second.unwrap(), 500.0, 1e-12);
+    let open = predict_means(&parse(&text("rate = \"5/s\"")).unwrap()).bottleneck;
+    assert_eq!(open.growth_factor_max, None);
+}
+
+#[test]
+fn open_traffic_saturates_a_station_at_the_speed_of_all_its_places() {
+    // v(100) = 100 / (1 + 0.001 · 100 · 99) = 9.174; the peak is v(32) = 16.06. 250/s of 20 ms are 5 s of work per second.
+    let text = r#"
+        stations.web = { discipline = "lps", r = 100, speed = { alpha = 0, beta = 0.001 }, demand = "20ms" }
+        classes.jobs = { rate = "250/s", route = ["web"] }
+    "#;
+    let found = predict_means(&parse(text).unwrap()).bottleneck;
+    let full = 100.0 / 10.9;
+    check(found.growth_factor_max.unwrap(), full / 5.0, 1e-9);
+    check(found.saturation_throughput_per_second.unwrap(), full / 0.02, 1e-9);
+    let station = found.stations.find("web").unwrap();
+    let peak = 32.0 / (1.0 + 0.001 * 32.0 * 31.0);
+    check(station.open_utilisation.unwrap(), 5.0 / peak, 1e-9);
+    // A closed class may keep it at its peak.
+    let closed = text.replace("rate = \"250/s\"", "users = 40, think_time = \"1s\"");
+    let found = predict_means(&parse(&closed).unwrap()).bottleneck;
+    check(found.saturation_throughput_per_second.unwrap(), peak / 0.02, 1e-9);
+}
+
 #[test]
 fn open_stations_add_up() {
     // T20: the open PS line at 10 requests a second needs 1.36 Mbit/s for a mean of 100 ms.
@@ -554,6 +632,27 @@ fn every_solver_answers_every_limit_or_refuses_it_by_name() {
             assert!(as_expected, "{solver}: {station}, {demand}: {refusal:?}, not {expected:?}");
         }
     }
+}
+
+#[test]
+fn a_million_places_are_solved_at_once() {
+    // Exponential demand does not see the limit: M/M/1 at ρ = 0.8, and E[R] = 1 / (1 − 0.8) s. The median is that of PS.
+    let text = r#"
+        stations.a = { discipline = "lps", r = 1000000, demand = { law = "exponential", mean = "1s" } }
+        classes.jobs = { rate = "0.8/s", route = ["a"] }
+    "#;
+    let found = answer(text, "exact-lps");
+    let unlimited = answer(&text.replace(r#""lps", r = 1000000"#, r#""ps""#), "open");
+    let median = |answer: &Answer| answer.classes.find("jobs").unwrap().response_time_seconds.p50.unwrap();
+    check(found.classes.find("jobs").unwrap().response_time_seconds.mean, 5.0, 1e-9);
+    assert_eq!((found.means.as_str(), found.percentiles.as_str()), ("exact", "exact"));
+    check(median(&found), median(&unlimited), 0.03);
+    let varied = text.replace("\"exponential\", mean", "\"hyper-exponential\", scv = 4, mean");
+    let refusal = predict_means(&parse(&varied).unwrap()).solvers.find("exact-lps").unwrap().refusal.clone();
+    assert!(refusal.unwrap().contains("or 20000 levels"));
+    // A large capacity is no different.
+    let roomy = text.replace("r = 1000000", "r = 4, capacity = 1000000");
+    check(answer(&roomy, "exact-lps").classes.find("jobs").unwrap().response_time_seconds.mean, 5.0, 1e-9);
 }
 
 #[test]

@@ -115,7 +115,7 @@ impl<'s> Thinned<'s> {
         }
         for (model, work) in self.flow.system.stations.iter().zip(total) {
             let utilisation = work / model.service().saturation();
-            if model.is_limited() && model.capacity.is_none() && utilisation >= 1.0 {
+            if !model.is_delay() && model.capacity.is_none() && utilisation >= 1.0 {
                 let place = model.place();
                 return Err(format!(
                     "{place} is unstable: its utilisation would be {utilisation:.4}; simulate"
@@ -172,7 +172,7 @@ impl<'s> Thinned<'s> {
         let residence_time_seconds = if rate > 0.0 { means.wait + means.slope * demand } else { 0.0 };
         let model = &flow.system.stations[index];
         StationAnswer {
-            utilisation: model.is_limited().then(|| rate * accepted * demand / model.service().capacity()),
+            utilisation: (!model.is_delay()).then(|| rate * accepted * demand / model.service().peak()),
             queue_mean: rate * accepted * residence_time_seconds,
             residence_time_seconds,
             full_probability: model.capacity.as_ref().map(|_| means.loss),

@@ -56,7 +56,7 @@ impl Service {
     }
 
     /// The most work per second that the station ever does. Utilisation is a fraction of it.
-    pub fn capacity(&self) -> f64 {
+    pub fn peak(&self) -> f64 {
         self.speed.peak(self.limit)
     }
 }

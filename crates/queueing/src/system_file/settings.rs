@@ -208,8 +208,12 @@ fn name_of(route: &Table) -> String {
 }
 
 fn probability(route: &Table) -> f64 {
-    let value = route.get("probability");
-    value.and_then(|value| value.as_float().or(value.as_integer().map(|whole| whole as f64))).unwrap_or(0.0)
+    route.get("probability").and_then(number).unwrap_or(0.0)
+}
+
+/// A number with or without a decimal point: the file takes both.
+fn number(value: &Value) -> Option<f64> {
+    value.as_float().or(value.as_integer().map(|whole| whole as f64))
 }
 
 /// A suggestion in the words of a command line, which has no code marks.
@@ -236,8 +240,10 @@ fn scale_traffic(content: &mut Table, factor: f64) {
     each_table(content, "classes", |class| {
         if let Some(rate) = class.get_mut("rate") {
             scale(rate, factor);
-        } else if let Some(Value::Integer(users)) = class.get_mut("users") {
-            *users = ((*users as f64 * factor).round_ties_even() as i64).max(1);
+        } else if let Some(users) = class.get_mut("users")
+            && let Some(present) = number(users)
+        {
+            *users = Value::Integer(((present * factor).round_ties_even() as i64).max(1));
         }
     });
 }
@@ -290,10 +296,7 @@ fn scale_demand(demand: &mut Value, factor: f64) {
                 }
             }
             if table.contains_key("law") {
-                let present = table.get("scale");
-                let present = present
-                    .and_then(|value| value.as_float().or(value.as_integer().map(|whole| whole as f64)))
-                    .unwrap_or(1.0);
+                let present = table.get("scale").and_then(number).unwrap_or(1.0);
                 table.insert("scale".to_owned(), Value::Float(present * factor));
             }
         }
@@ -362,6 +365,16 @@ route = ["web"]
         check(&["sizes=3"], "scale = 3.0");
         check(&["class.all.routes.hit.probability=.7"], "probability = 0.7");
         check(&["document.scv=1", "document.scv=3"], "scv = 3");
+    }
+
+    #[test]
+    fn traffic_scales_users_however_they_are_written() {
+        for (written, expected) in [("1e3", "users = 1500"), ("1000.0", "users = 1500"), ("5", "users = 8")] {
+            let file = FILE.replace("users = 3", &format!("users = {written}"));
+            parse(&file).expect("a system file");
+            let text = with_settings(&file, &["traffic=1.5"]).expect("a setting of this file");
+            assert!(text.contains(expected), "{written}:\n{text}");
+        }
     }
 
     #[test]

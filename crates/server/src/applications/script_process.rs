@@ -16,6 +16,7 @@ use sojourn_http::request::{Parsed, Parser, Request};
 use sojourn_http::{SitePath, Status};
 
 use super::program::{Environment, Program, Started, Starter};
+use crate::stderr;
 
 /// Where scripts look for programs, unless a variable of the settings says it.
 const PATH: (&[u8], &[u8]) = (b"PATH", b"/usr/local/bin:/usr/bin:/bin");
@@ -129,7 +130,8 @@ impl ScriptProcess {
         self.error_bytes += count;
         let shown = bytes[..count.min(room)].split(|byte| *byte == b'\n');
         for line in shown.filter(|line| !line.trim_ascii().is_empty()) {
-            eprintln!("script {}: {}", self.name.escape_debug(), line.trim_ascii_end().escape_ascii());
+            let (name, line) = (self.name.escape_debug(), line.trim_ascii_end().escape_ascii());
+            stderr::write(&format!("script {name}: {line}\n"));
         }
         if self.error_bytes > ERROR_BYTES_MAX {
             self.errors = None;
@@ -168,7 +170,7 @@ fn start(
     match started {
         Ok(program) => Ok((name, program, errors)),
         Err(error) => {
-            eprintln!("script {}: {error}", name.escape_debug());
+            stderr::write(&format!("script {}: {error}\n", name.escape_debug()));
             Err(match error.kind() {
                 ErrorKind::PermissionDenied => Status::Forbidden,
                 ErrorKind::WouldBlock | ErrorKind::OutOfMemory => Status::ServiceUnavailable,

@@ -19,6 +19,7 @@ use rustix::process::{
 };
 
 use crate::counters::{Counter, Served};
+use crate::stderr;
 
 /// The delay before a failed worker is restarted: the first, and the longest. It doubles with every failure.
 const DELAY_MIN: Duration = Duration::from_millis(100);
@@ -187,12 +188,12 @@ impl Watcher {
         {
             let was_steady = now.saturating_duration_since(running.since) >= STEADY;
             slot.delay = if was_steady { DELAY_MIN } else { (2 * slot.delay).clamp(DELAY_MIN, DELAY_MAX) };
-            eprintln!(
-                "application {} ({}) has ended: {status}; it restarts in {:.1} s",
+            stderr::write(&format!(
+                "application {} ({}) has ended: {status}; it restarts in {:.1} s\n",
                 self.name.escape_debug(),
                 running.child.id(),
                 slot.delay.as_secs_f64()
-            );
+            ));
             (slot.running, slot.starts_at) = (None, Some(now + slot.delay));
         }
         if slot.starts_at.is_some_and(|at| now >= at) {
@@ -204,7 +205,8 @@ impl Watcher {
                     let slot = &mut self.slots[index];
                     slot.delay = (2 * slot.delay).clamp(DELAY_MIN, DELAY_MAX);
                     slot.starts_at = Some(now + slot.delay);
-                    eprintln!("application {}: cannot be started: {error}", self.name.escape_debug());
+                    let name = self.name.escape_debug();
+                    stderr::write(&format!("application {name}: cannot be started: {error}\n"));
                 }
             }
         }

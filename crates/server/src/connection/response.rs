@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use http::StatusCode;
+use sojourn_http::chunked::{LAST_CHUNK, begin_chunk};
 use sojourn_http::request::{Method, Request, Version};
 use sojourn_http::{Status, head};
 
@@ -17,6 +18,9 @@ use crate::counters::Counter;
 
 /// Pipelined responses and the parts of a body are gathered up to this size before they are sent.
 pub(super) const OUTPUT_BYTES_MAX: usize = 32 * 1024;
+
+/// Tells a client to send the body for which it wants to be asked (RFC 9110, 15.2.1).
+pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Writes the response to one request. The handler provides the content, the writer the framing: handlers never write
 /// `Connection` or `Transfer-Encoding`.
@@ -461,9 +465,6 @@ impl Sending {
     }
 }
 
-/// The end of a chunked body.
-const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
-
 /// The framing of a response's body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Framing {
@@ -477,9 +478,10 @@ pub(super) enum Framing {
 impl Framing {
     /// Announces a part of `length` bytes.
     pub fn begin_part(&mut self, length: usize, output: &mut Vec<u8>) {
-        if let Framing::Chunked { owes_line_end } = self {
-            let line_end = if std::mem::replace(owes_line_end, true) { "\r\n" } else { "" };
-            write!(output, "{line_end}{length:x}\r\n").expect("writing to memory cannot fail");
+        if length > 0 && matches!(self, Framing::Chunked { .. }) {
+            self.end_part(output);
+            begin_chunk(output, length);
+            *self = Framing::Chunked { owes_line_end: true };
         }
     }
 

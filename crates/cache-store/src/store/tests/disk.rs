@@ -259,9 +259,7 @@ fn lists_of_variants_survive_and_are_purged_with_what_they_list() {
     let primary = Key::new(A);
     let store = open(directory.path(), MIB, Settings::default());
     let InsertOutcome::Insert(mut fill) = store.begin(&primary, None) else { panic!("nobody else is at it") };
-    let vary =
-        Vary { fields: vec![b"accept-encoding".as_slice().into()], secondary_key: b"gzip".as_slice().into() };
-    fill.start(ObjectHead { vary: Some(vary), ..stored(b"") });
+    fill.start(ObjectHead { vary: Some(vary("accept-encoding", "gzip")), ..stored(b"") });
     fill.append(Arc::from(*b"zipped"));
     fill.complete().unwrap();
     work(&store);
@@ -277,6 +275,29 @@ fn lists_of_variants_survive_and_are_purged_with_what_they_list() {
     assert!(store.purge(&primary));
     work(&store);
     assert!(files(directory.path()).is_empty());
+}
+
+/// Memory may have no room for it.
+#[test]
+fn a_list_that_is_only_on_disk_is_continued_unless_it_was_purged() {
+    for is_purged in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(directory.path(), MIB, Settings::default());
+        let primary = Key::new(A);
+        put_variant(&store, &primary, vary("accept", "1"), b"one");
+        work(&store);
+        let listed = Some(variants(&store, &primary));
+        store.0.memory.remove(primary.hash());
+        if is_purged {
+            assert!(store.purge(&primary));
+        }
+        put_variant(&store, &primary, Vary { listed, ..vary("accept", "2") }, b"two");
+        let listed = variants(&store, &primary);
+        let key = |secondary: &[u8]| listed.key_of(&primary, secondary);
+        assert_eq!(get(&store, &key(b"2").unwrap()).unwrap().unwrap().0, b"two");
+        let first = key(b"1").map(|key| get(&store, &key).unwrap().unwrap().0);
+        assert_eq!(first, (!is_purged).then(|| b"one".to_vec()));
+    }
 }
 
 #[test]

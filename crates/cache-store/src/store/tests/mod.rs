@@ -14,6 +14,7 @@ use crate::busy_object::{BUFFER_BYTES_MAX, ObjectHead, Sharing, Stage};
 use crate::object::Extent;
 use crate::ranges::RANGES_MAX;
 use crate::reader::{Next, Reader};
+use crate::variants::{VARIANTS_MAX, Vary};
 
 pub struct Parked(std::thread::Thread);
 
@@ -58,6 +59,28 @@ pub fn put(store: &Store, key: &Key<'_>, chunks: &[&[u8]]) -> Option<Arc<Object>
     fill.start(stored(b"metadata"));
     chunks.iter().for_each(|chunk| fill.append(Arc::from(*chunk)));
     fill.complete().unwrap()
+}
+
+/// The variant for the value `secondary` of `field`.
+pub fn vary(field: &str, secondary: &str) -> Vary {
+    let field = field.as_bytes().into();
+    Vary { fields: vec![field], secondary_key: secondary.as_bytes().into(), listed: None }
+}
+
+/// Stores a body as this variant of `primary`.
+pub fn put_variant(store: &Store, primary: &Key<'_>, vary: Vary, body: &[u8]) {
+    let mut fill = fill(store, primary);
+    fill.start(ObjectHead { vary: Some(vary), ..stored(b"") });
+    fill.append(Arc::from(body));
+    fill.complete().unwrap();
+}
+
+/// The list of the variants of `primary`, which must be in memory.
+pub fn variants(store: &Store, primary: &Key<'_>) -> Arc<Variants> {
+    match store.lookup(primary) {
+        Lookup::Varies(variants) => variants,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn hit(store: &Store, key: &Key<'_>) -> Option<Arc<Object>> {
@@ -205,8 +228,7 @@ fn variants_are_found_by_what_they_vary_in() {
     for coding in ["gzip", "br"] {
         let begun = store.begin(&primary, None);
         let InsertOutcome::Insert(mut fill) = begun else { panic!("{begun:?}") };
-        let vary = Vary { fields: fields.clone(), secondary_key: coding.as_bytes().into() };
-        fill.start(ObjectHead { vary: Some(vary), ..stored(b"") });
+        fill.start(ObjectHead { vary: Some(vary("accept-encoding", coding)), ..stored(b"") });
         let key = primary.variant(coding.as_bytes());
         assert!(matches!(store.lookup(&key), Lookup::Busy(_)));
         fill.append(Arc::from(coding.as_bytes()));
@@ -219,6 +241,56 @@ fn variants_are_found_by_what_they_vary_in() {
     assert_eq!(bodies[1].small_body(), Some(b"gzip".as_slice()));
     assert!(store.purge(&primary));
     assert!(matches!(store.lookup(&primary.variant(b"gzip")), Lookup::Miss));
+    assert_eq!(store.memory_counts().objects, 0);
+}
+
+/// A purge does not reach what the list has dropped.
+#[test]
+fn a_variant_that_was_dropped_does_not_come_back() {
+    let store = Store::new(Settings::default());
+    let primary = Key::new(A);
+    // Too many; other fields in between; and a list that was evicted.
+    for number in 0..=VARIANTS_MAX {
+        put_variant(&store, &primary, vary("accept", &number.to_string()), b"old");
+    }
+    let listed = variants(&store, &primary);
+    assert!(listed.key_of(&primary, b"0").is_none() && listed.key_of(&primary, b"1").is_some());
+    put_variant(&store, &primary, vary("cookie", "a"), b"old");
+    put_variant(&store, &primary, vary("accept", "2"), b"new");
+    assert!(variants(&store, &primary).key_of(&primary, b"1").is_none());
+    store.0.memory.remove(primary.hash());
+    put_variant(&store, &primary, vary("accept", "3"), b"new");
+    assert!(variants(&store, &primary).key_of(&primary, b"2").is_none());
+    assert!(store.purge(&primary));
+    for dropped in ["0", "1", "2"] {
+        let mut fill = fill(&store, &primary);
+        fill.start(ObjectHead { vary: Some(vary("accept", dropped)), ..stored(b"") });
+        let key = variants(&store, &primary).key_of(&primary, dropped.as_bytes()).unwrap();
+        assert!(matches!(store.lookup(&key), Lookup::Busy(_)), "{dropped}: not the old one");
+        fill.append(Arc::from(*b"new"));
+        fill.complete().unwrap();
+        assert_eq!(hit(&store, &key).unwrap().small_body(), Some(b"new".as_slice()));
+    }
+}
+
+#[test]
+fn a_variant_that_is_purged_on_its_way_is_not_kept() {
+    let store = Store::new(Settings::default());
+    let primary = Key::new(A);
+    put_variant(&store, &primary, vary("accept", "1"), b"old");
+    // Purged before its head has arrived, and behind it.
+    let mut early = fill(&store, &primary);
+    assert!(store.purge(&primary));
+    early.start(ObjectHead { vary: Some(vary("accept", "2")), ..stored(b"") });
+    early.append(Arc::from(*b"old"));
+    early.complete().unwrap();
+    assert!(matches!(store.lookup(&primary), Lookup::Miss));
+    let mut late = fill(&store, &primary);
+    late.start(ObjectHead { vary: Some(vary("accept", "3")), ..stored(b"") });
+    assert!(store.purge(&primary));
+    late.append(Arc::from(*b"old"));
+    late.complete().unwrap();
+    assert!(matches!(store.lookup(&primary), Lookup::Miss));
     assert_eq!(store.memory_counts().objects, 0);
 }
 

@@ -11,7 +11,8 @@ mod shape;
 use super::replications::Replications;
 use super::sequential::run_until_stop;
 use super::trace::validate_trace;
-use super::{Plan, Progress, SimulationError, SystemResult, refuse_overload, warm_up};
+use super::warm_up::JobsMin;
+use super::{Plan, Progress, SimulationError, SystemResult, refuse_overload};
 use crate::system::{Class, Source, System};
 use report::Report;
 use run::Run;
@@ -58,20 +59,20 @@ pub fn simulate_system(
         refuse_unstable(system)?;
     }
     let whole = !traces.is_empty();
-    let jobs_min = if whole { 0 } else { warm_up::jobs_min_of(system) };
+    let jobs_min = if whole { JobsMin::default() } else { JobsMin::of(system) };
     let shape = Shape::of(system);
     let mut replications =
         Replications::new(plan, shape.recorders, |seed| Run::new(system, &shape, seed, traces));
     let report = Report { system, plan, shape: &shape, cut: !whole, jobs_min };
     let estimates = |replications: &Replications<Run<'_>>| report.estimates(replications).1;
-    let stop = run_until_stop(&mut replications, plan, jobs_min, whole, &estimates, should_continue);
+    let stop = run_until_stop(&mut replications, plan, jobs_min.all(), whole, &estimates, should_continue);
     Ok(report.result(&replications, stop))
 }
 
 /// Refuses a system whose open classes alone overload a station, even with all losses elsewhere.
 pub(crate) fn refuse_unstable(system: &System) -> Result<(), SimulationError> {
     for (station, work) in system.stations.iter().zip(system.open_work_certain()) {
-        if station.is_limited() && !station.is_lossy() && work > 0.0 {
+        if !station.is_delay() && !station.is_lossy() && work > 0.0 {
             let (name, saturation) = (format!("station {}", station.name), station.service().saturation());
             refuse_overload(&name, Some(station.line), work, saturation)?;
         }

@@ -6,7 +6,7 @@
 use super::report::Report;
 use super::run::{Run, State};
 use super::shape::Shape;
-use super::{Plan, Progress, SimulationError, SystemResult, refuse_unstable, run_until_stop, warm_up};
+use super::{JobsMin, Plan, Progress, SimulationError, SystemResult, refuse_unstable, run_until_stop};
 use crate::simulator::replications::{Advance, Advanced, Group, Observed, Replications, groups_of};
 use crate::system::System;
 
@@ -71,7 +71,7 @@ pub fn simulate_in_groups(
 ) -> Result<SystemResult, SimulationError> {
     plan.validate()?;
     refuse_unstable(system)?;
-    let (shape, jobs_min) = (Shape::of(system), warm_up::jobs_min_of(system));
+    let (shape, jobs_min) = (Shape::of(system), JobsMin::of(system));
     let report = Report { system, plan, shape: &shape, cut: true, jobs_min };
     let totals = system.stations.len() + 1 + system.classes.len();
     let mut groups = GroupsElsewhere {
@@ -84,7 +84,7 @@ pub fn simulate_in_groups(
         invalid: None,
     };
     let estimates = |groups: &GroupsElsewhere<'_>| report.estimates(&groups.replications).1;
-    let stop = run_until_stop(&mut groups, plan, jobs_min, false, &estimates, should_continue);
+    let stop = run_until_stop(&mut groups, plan, jobs_min.all(), false, &estimates, should_continue);
     match groups.invalid {
         Some(group) => Err(SimulationError::State(group)),
         None => Ok(report.result(&groups.replications, stop)),

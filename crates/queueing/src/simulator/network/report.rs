@@ -8,8 +8,9 @@ use crate::simulator::replications::Replications;
 use crate::simulator::result::{ClassResult, Loss, RouteResult, StationResult, Stop, SystemResult, Target};
 use crate::simulator::timeline::{StationFigure, StationSample, Totals};
 use crate::simulator::unreliable::Unreliable;
+use crate::simulator::warm_up::JobsMin;
 use crate::simulator::{Plan, convergence};
-use crate::system::{Class, Route, System};
+use crate::system::{Class, Route, Source, System};
 
 pub(super) struct Report<'a> {
     pub(super) system: &'a System,
@@ -17,8 +18,8 @@ pub(super) struct Report<'a> {
     pub(super) shape: &'a Shape<'a>,
     /// Unset with a trace: nothing is cut as warm-up, and the documents follow no distribution.
     pub(super) cut: bool,
-    /// The least number of jobs of a replication, so that it reaches steady state.
-    pub(super) jobs_min: u64,
+    /// The least numbers of jobs of a replication, so that it reaches steady state.
+    pub(super) jobs_min: JobsMin,
 }
 
 impl Report<'_> {
@@ -35,15 +36,31 @@ impl Report<'_> {
         if !self.cut {
             return None;
         }
-        if replications.runs().any(|run| run.finished() < self.jobs_min) {
+        if replications.runs().any(|run| !self.is_long_enough(run)) {
             return Some(Unreliable::WarmUp);
         }
         if replications.runs().any(R::is_growing) {
             return Some(Unreliable::Drifting);
         }
-        let tail = (0..self.system.stations.len())
-            .all(|station| self.sample(replications, sample, station).has_its_tail());
+        let stations = self.system.stations.iter().enumerate();
+        let checked: Vec<usize> =
+            stations.filter(|(_, model)| !model.is_delay()).map(|each| each.0).collect();
+        let tail = checked
+            .iter()
+            .all(|station| self.sample(replications, sample, *station).has_its_tail(checked.len()));
         (!tail).then_some(Unreliable::Tail)
+    }
+
+    fn is_long_enough<R: Inside>(&self, run: &R) -> bool {
+        let (mut open, mut closed) = (0, 0);
+        for (index, class) in self.system.classes.iter().enumerate() {
+            let finished = run.count(self.shape.own_recorder(1 + index));
+            match class.source {
+                Source::Open { .. } => open += finished,
+                Source::Closed { .. } => closed += finished,
+            }
+        }
+        open >= self.jobs_min.open && closed >= self.jobs_min.closed
     }
 
     fn sample<R: Inside>(
@@ -177,8 +194,8 @@ impl Report<'_> {
         overall: &Overall<'_>,
     ) -> StationResult {
         let model = &self.system.stations[index];
-        let capacity = model.service().capacity();
-        let limited = model.is_limited() && overall.started;
+        let capacity = model.service().peak();
+        let limited = !model.is_delay() && overall.started;
         let per_second = |of: fn(&Totals) -> f64| found.figure(of, |totals| totals.seconds, unreliable);
         let utilisation = limited.then(|| per_second(|totals| totals.busy).times(1.0 / capacity));
         let throughput = per_second(|totals| totals.visits);

@@ -16,6 +16,8 @@ use crate::system::{Class, Source, System, WhenFull};
 /// The system is taken to grow when more open jobs than this, and more than this share of all arrivals, are inside.
 const GROWING_MIN: u64 = 1_000;
 const GROWING_SHARE: f64 = 0.02;
+/// After so many events, a moment, progress is reported even if hardly a job has finished: all others may have been lost.
+const EVENTS_PER_STEP: u32 = 1 << 22;
 
 #[derive(Clone, Copy)]
 struct Job {
@@ -487,8 +489,9 @@ impl Replica for Run<'_> {
     fn finish_jobs(&mut self, jobs: u64, records: &mut Records) -> bool {
         std::mem::swap(&mut self.records, records);
         let traced = self.traces.iter().any(Option::is_some);
-        let mut more = true;
-        while more && self.counts[0] < jobs {
+        let (mut more, mut events) = (true, 0_u32);
+        while more && self.counts[0] < jobs && events < EVENTS_PER_STEP {
+            events += 1;
             while let Some(index) = self.awake.pop() {
                 self.start(index, None);
             }

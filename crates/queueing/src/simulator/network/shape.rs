@@ -114,7 +114,7 @@ impl<'a> Shape<'a> {
             recorders += 1 + system.classes.len();
         }
         let order = |model: &StationModel| match model.service().limit {
-            _ if !model.is_limited() => MomentOrder::None,
+            _ if model.is_delay() => MomentOrder::None,
             usize::MAX => MomentOrder::First,
             _ => MomentOrder::Second,
         };

@@ -206,6 +206,65 @@ fn throughputs_of_classes_have_intervals() {
     check(found.throughput_per_second, 1.8, 2.0 * half_width / 1.8);
 }
 
+#[test]
+fn many_healthy_stations_are_not_taken_for_a_run_without_its_tail() {
+    // Each of 20 stations would pass a test at 95 % in 19 of 20 runs, but all 20 in 0.95²⁰ = 36 % of the runs only.
+    let station = |index: usize| {
+        format!(
+            "stations.s{index} = {{ discipline = \"fifo\", demand = {{ law = \"exponential\", mean = \"1s\" }} }}\n"
+        )
+    };
+    let route =
+        |index: usize| format!(r#"{{ name = "{index}", probability = 0.05, visits = ["s{index}"] }}"#);
+    let (stations, routes): (String, Vec<String>) =
+        ((0..20).map(station).collect(), (0..20).map(route).collect());
+    let text = format!("{stations}classes.c = {{ rate = \"6/s\", routes = [{}] }}", routes.join(", "));
+    let system = parse(&text).unwrap();
+    let lacks_its_tail = |seed: &u64| {
+        let plan = Plan { seed: *seed, jobs_min: 200_000, jobs_max: 200_000, ..Plan::default() };
+        let found = simulate_system(&system, &plan, &[], &mut |_| true).unwrap();
+        let reason = found.figures.find("mean").unwrap().reason.clone();
+        reason.is_some_and(|reason| reason.contains("rare large demands"))
+    };
+    let refused = (1..=12).filter(lacks_its_tail).count();
+    assert!(refused <= 2, "{refused} of 12");
+}
+
+#[test]
+fn a_run_in_which_nearly_all_jobs_are_lost_can_be_interrupted() {
+    // One job in a million finds the server free: 1,000 finished jobs are 10⁹ arrivals.
+    let system = parse(&one_station(r#"discipline = "fifo", queue = 0, demand = "1s""#, 1e6)).unwrap();
+    let plan = Plan { jobs_max: 1_000, ..Plan::default() };
+    let mut calls = 0;
+    let found = simulate_system(&system, &plan, &[], &mut |progress| {
+        calls += 1;
+        progress.jobs < 6
+    });
+    let found = found.unwrap();
+    assert!(!found.complete && found.jobs < 20 && calls > 1, "{} jobs, {calls} calls", found.jobs);
+}
+
+#[test]
+fn each_kind_of_class_needs_its_own_length() {
+    // The open queue at ρ = 0.8 and C² = 1 needs 8 · 2 · 2 (1 + C²)/(1 − ρ)² = 1,600 jobs. Beside the fast user, a run of 100,000
+    // jobs has about 80 of them, one of 3,000,000 has 2,400.
+    let text = r#"
+        stations.slow = { discipline = "fifo", demand = { law = "exponential", mean = "1s" } }
+        stations.fast = { discipline = "ps", demand = { law = "exponential", mean = "1ms" } }
+        classes.open = { rate = "0.8/s", route = ["slow"] }
+        classes.user = { users = 1, think_time = "0s", route = ["fast"] }
+    "#;
+    let system = parse(text).unwrap();
+    let is_too_short = |jobs: u64| {
+        let plan = Plan { jobs_min: jobs, jobs_max: jobs, relative_half_width: 1e-6, ..Plan::default() };
+        let found = simulate_system(&system, &plan, &[], &mut |_| true).unwrap();
+        let reason = found.figures.find("mean").unwrap().reason.clone();
+        reason.is_some_and(|reason| reason.contains("to reach steady state"))
+    };
+    assert!(is_too_short(100_000));
+    assert!(!is_too_short(3_000_000));
+}
+
 /// The states of all groups after these looks, each group started anew.
 fn states(system: &System, plan: &Plan, looks: &[u64]) -> Vec<Vec<u8>> {
     let state = |index| {

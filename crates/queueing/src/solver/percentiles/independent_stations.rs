@@ -8,8 +8,8 @@ use super::PROBABILITIES;
 use super::processor_sharing::Tables;
 use super::station::StationTime;
 
-/// Sums of times with what the classes of a system have in common.
-pub(super) struct Sums<'s> {
+/// The times of routes, as sums, with what the classes of a system have in common.
+pub(super) struct RouteTimes<'s> {
     times: &'s [StationTime],
     sharing: &'s Tables<'s>,
     /// Demands that were met, each once; its place is its number.
@@ -32,7 +32,7 @@ impl Numbered {
     }
 }
 
-impl<'s> Sums<'s> {
+impl<'s> RouteTimes<'s> {
     pub(super) fn new(times: &'s [StationTime], sharing: &'s Tables<'s>, tolerance: f64) -> Self {
         Self { times, sharing, demands: Vec::new(), series: Series::default(), tolerance }
     }

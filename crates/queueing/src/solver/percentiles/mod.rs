@@ -24,7 +24,7 @@ use super::dispersion::waiting_factors;
 use super::exact;
 use super::flow::Flow;
 use super::thinned::thin;
-use independent_stations::Sums;
+use independent_stations::RouteTimes;
 use journey::Journeys;
 use station::StationTime;
 
@@ -66,8 +66,9 @@ fn of_classes<'c>(flow: &Flow<'_>, classes: &'c [Class], losses: &[f64]) -> Resu
     let approximations = approximations(flow, &times);
     let tolerance = if approximations.is_empty() { TOLERANCE } else { TOLERANCE_APPROXIMATE };
     let sharing = processor_sharing::Tables::of(flow, &times);
-    let mut sums = Sums::new(&times, &sharing, tolerance);
-    let bounds: Vec<Option<Vec<Between>>> = classes.iter().map(|class| sums.percentiles(class)).collect();
+    let mut route_times = RouteTimes::new(&times, &sharing, tolerance);
+    let bounds: Vec<Option<Vec<Between>>> =
+        classes.iter().map(|class| route_times.percentiles(class)).collect();
     let mut journeys = Journeys::new(&times);
     let mut class = |(class, bounds): (&'c Class, &Option<Vec<Between>>)| match bounds {
         Some(bounds) => std::array::from_fn(|index| bounds[index].best),

@@ -86,6 +86,8 @@ impl StationTime {
                 Self::in_order(flow, station, (rate, mean))
             }
             Discipline::Lps { limit } => {
+                // Places that are never taken together make no difference.
+                let limit = if speed.is_single_server() { limit.min(unlimited_places(rho)) } else { limit };
                 let exact = phase_type(flow, station);
                 let reached = rho.powi(limit as i32) > LIMIT_REACHED_MAX;
                 if exact.is_err() && !reached && speed.is_single_server() {
@@ -105,13 +107,14 @@ impl StationTime {
                 };
                 let solved = ExactLps::with_speed(rate, distribution, limit, &speed);
                 let found = solved.and_then(|solved| Self::exact(&solved, approximated, mean));
-                found.or_else(|error| refuse(&error.to_string()))
+                found.or_else(|error| refuse(&without_cure(&error)))
             }
             Discipline::Ps if speed.is_single_server() => {
-                let places = (UNLIMITED_TAIL.ln() / rho.ln()).ceil();
-                let distribution = phase_type(flow, station).ok().filter(|_| places <= UNLIMITED_PLACES_MAX);
-                let solved = distribution
-                    .and_then(|distribution| ExactLps::new(rate, distribution, places.max(1.0) as u32).ok());
+                let places = unlimited_places(rho);
+                let few = f64::from(places) <= UNLIMITED_PLACES_MAX;
+                let distribution = phase_type(flow, station).ok().filter(|_| few);
+                let solved =
+                    distribution.and_then(|distribution| ExactLps::new(rate, distribution, places).ok());
                 let found = solved.and_then(|solved| Self::exact(&solved, None, mean).ok());
                 Ok(found.unwrap_or_else(|| Self::sharing(rate, mean, second)))
             }
@@ -142,7 +145,9 @@ impl StationTime {
         let mean = demand.mean();
         let found = ExactLps::finite(rate, demand, limit, &model.service().speed, room)
             .and_then(|solved| Self::exact(&solved, None, mean));
-        found.map_err(|error| format!("no percentiles: {error}; simulate"))
+        found.map_err(|error| {
+            format!("no percentiles: {} at {}; simulate", without_cure(&error), model.place())
+        })
     }
 
     fn in_order(flow: &Flow<'_>, station: usize, (rate, mean): (f64, f64)) -> Result<Self, String> {
@@ -166,6 +171,10 @@ impl StationTime {
         let approximated = (!memoryless).then_some(second / (mean * mean) - 1.0);
         let waiting = erlang_c(model.servers, rate * mean);
         let (wait, _) = wait_and_slope(flow, station, &flow.nominal_mix())?;
+        // Of many servers at a low load, all are never busy at once: the probability underflows.
+        if waiting == 0.0 || wait == 0.0 {
+            return Ok(Self::Delay);
+        }
         Ok(Self::ExponentialWait { waiting, rate: waiting / wait, approximated })
     }
 
@@ -179,7 +188,7 @@ impl StationTime {
         let solved = ExactLps::with_speed(rate, distribution, UNLIMITED_PLACES_MAX as u32, speed);
         solved
             .and_then(|solved| Self::exact(&solved, None, mean))
-            .map_err(|error| format!("no percentiles: {error}"))
+            .map_err(|error| format!("no percentiles: {}; simulate", without_cure(&error)))
     }
 
     fn sharing(arrival_rate: f64, mean: f64, second: f64) -> Self {
@@ -293,6 +302,16 @@ impl StationTime {
             }
         }
     }
+}
+
+/// The reason, to which the caller adds the place and the cure.
+fn without_cure(error: &ExactError) -> String {
+    error.to_string().trim_end_matches(": simulate").to_owned()
+}
+
+/// The places of which one server, shared by all jobs, is taken to have enough.
+fn unlimited_places(rho: f64) -> u32 {
+    (UNLIMITED_TAIL.ln() / rho.ln()).ceil().max(1.0) as u32
 }
 
 /// A job's demand, and the delay that sharing adds to it.

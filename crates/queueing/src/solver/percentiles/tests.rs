@@ -187,3 +187,29 @@ fn sharing_is_the_same_by_tables_and_by_transforms() {
         check(a.unwrap() - 1.0, b.unwrap() - 1.0, 0.01);
     }
 }
+
+#[test]
+fn a_job_that_cannot_be_followed_is_named_with_its_station() {
+    let station = r#"discipline = "lps", r = 4, demand = { law = "exponential", mean = "1s" }"#;
+    for station in [station.to_owned(), format!("{station}, capacity = 20000")] {
+        let (found, basis) = predicted(&queue(&station, 0.9999));
+        assert_eq!(found.p99, None);
+        assert!(basis.starts_with("no percentiles: following a job through the queue"), "{basis}");
+        assert!(basis.ends_with("varies much at station a (line 1); simulate"), "{basis}");
+    }
+}
+
+#[test]
+fn many_servers_at_a_low_load_take_the_demand_alone() {
+    // Of 256 servers 5 are busy: P(all are) is about e⁻⁵ 5²⁵⁶ / 256! = 10⁻³³⁰, which a double does not hold.
+    let (found, basis) = predicted(&queue(r#"discipline = "fifo", servers = 256, demand = "50ms""#, 100.0));
+    for value in [found.p50, found.p95, found.p999] {
+        check(value.unwrap(), 1.05, 1e-4);
+    }
+    assert_eq!(basis, "exact");
+    let (found, _) = predicted(&queue(
+        r#"discipline = "fifo", servers = 200, demand = { law = "exponential", mean = "1s" }"#,
+        1.0,
+    ));
+    check(found.p99.unwrap(), 1.0 + 100.0_f64.ln(), 1e-4);
+}

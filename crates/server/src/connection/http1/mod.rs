@@ -96,14 +96,19 @@ impl Http1 {
     }
 
     /// For the single request of an HTTP/2 stream, passed as text that need not be parsed if there is an `outline`.
-    pub fn of_stream(peer: IpAddr, is_secure: bool, outline: Option<Box<Outline>>) -> Http1 {
-        Http1 { parser: Parser::of_stream(), outline, ..Http1::new(peer, is_secure) }
+    pub fn of_stream(peer: IpAddr, is_secure: bool, is_head: bool, outline: Option<Box<Outline>>) -> Http1 {
+        Http1 { parser: Parser::of_stream(), outline, is_head, ..Http1::new(peer, is_secure) }
     }
 
-    /// Returns true if the client may still switch to HTTP/2: it has made no request, and there was no TLS to negotiate
-    /// in.
+    /// Returns true if what is received next begins with the first byte of the connection, and so perhaps with HTTP/2's
+    /// preface, and there was no TLS to negotiate in. Behind a request's head such bytes are a part of its body, or discarded.
     pub fn may_be_http2(&self) -> bool {
-        self.responses.requests == 0 && !self.responses.is_secure
+        let has_begun_body = self.upload.is_some() || !matches!(self.content, Content::None);
+        let has_parsed = self.outline.is_some() || has_begun_body || !self.input.unread().is_empty();
+        matches!(self.state, State::Requests)
+            && !(self.is_sending || has_parsed)
+            && self.responses.requests == 0
+            && !self.responses.is_secure
     }
 
     pub fn peer(&self) -> IpAddr {
@@ -121,8 +126,14 @@ impl Http1 {
 
     /// Sends `status` without reading a request, then discards further input.
     pub fn reject_connection(&mut self, status: Status, context: &mut Context<'_>) -> Want {
-        self.responses.refuse(false, status, context);
+        self.responses.refuse(self.is_head, status, context);
         self.send(None)
+    }
+
+    /// Sends 408, because the rest of the request does not arrive, then discards further input.
+    pub fn time_out_request(&mut self, context: &mut Context<'_>) -> Want {
+        self.finish_exchange(context);
+        self.reject_connection(Status::RequestTimeout, context)
     }
 
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
@@ -245,17 +256,11 @@ impl Http1 {
     }
 
     fn expired(&mut self, was_receiving: bool, context: &mut Context<'_>) -> Want {
+        let lacks_body = was_receiving && matches!(self.state, State::Waiting(_));
         match self.waits_for() {
-            Wait::Head(_) => {
+            waits_for if lacks_body || matches!(waits_for, Wait::Head(_)) => {
                 context.served.count(Counter::Timeouts);
-                self.responses.refuse(self.is_head, Status::RequestTimeout, context);
-                self.send(None)
-            }
-            _ if was_receiving && matches!(self.state, State::Waiting(_)) => {
-                context.served.count(Counter::Timeouts);
-                self.finish_exchange(context);
-                self.responses.refuse(self.is_head, Status::RequestTimeout, context);
-                self.send(None)
+                self.time_out_request(context)
             }
             // The client has received everything.
             Wait::End => Want::Close(Reason::Finished),

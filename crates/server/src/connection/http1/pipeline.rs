@@ -3,9 +3,9 @@
 use sojourn_http::Status;
 use sojourn_http::request::{Body, Outline, Parsed, Request};
 
-use super::request_body::{CONTINUE, Content};
+use super::request_body::Content;
 use super::{Http1, State, Upload, Waiting};
-use crate::connection::response::{After, OUTPUT_BYTES_MAX};
+use crate::connection::response::{After, CONTINUE, OUTPUT_BYTES_MAX};
 use crate::connection::{
     Buffer, Context, ExchangeEvent, ExchangeId, Launched, Progress, Response, Step, Wait, Want,
 };

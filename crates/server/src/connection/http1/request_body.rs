@@ -10,10 +10,8 @@ use sojourn_http::limits::DRAINED_BODY_BYTES_MAX;
 use sojourn_http::request::{BodyReader, Method, Request};
 
 use super::{Http1, State, Upload, Waiting};
+use crate::connection::response::CONTINUE;
 use crate::connection::{Buffer, Context, Progress, Want};
-
-/// RFC 9110, 15.2.1.
-pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The progress of the body of the request at the start of the input.
 #[derive(Debug, Default)]

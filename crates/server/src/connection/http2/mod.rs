@@ -163,9 +163,10 @@ impl Http2 {
             Operation::Lingering(_) => Wait::End,
             Operation::Sending => Wait::Client,
             _ if self.streams.iter().any(|stream| stream.is_sending()) => Wait::Window,
-            _ if self.streams.iter().any(|stream| !stream.is_uploading()) => Wait::Disk,
+            _ if self.streams.iter().any(|stream| stream.waits_for_disk()) => Wait::Disk,
+            _ if self.streams.iter().any(|stream| !stream.is_uploading()) => Wait::Answer,
             // No deadline as long as more of the body arrives.
-            _ if self.streams.iter().any(|stream| stream.is_following()) => Wait::Upload,
+            _ if self.streams.iter().any(|stream| stream.is_uploading_to_handler()) => Wait::Upload,
             _ if self.is_in_request() => Wait::Head(self.requests),
             // The preface is missing.
             _ if !self.protocol.is_begun() => Wait::Request,

@@ -41,6 +41,7 @@ impl Http2 {
                 Some(End::Failed) => context.served.count(Counter::StreamsFailed),
             }
             stream.finish(context);
+            self.protocol.discard(stream.discard_upload());
             false
         });
         self.answered = self.answered.saturating_add(answered);

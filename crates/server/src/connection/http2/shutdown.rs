@@ -22,7 +22,8 @@ impl Http2 {
         self.is_stopping = true;
     }
 
-    /// The deadline has passed: sends GOAWAY, unless the client does not read.
+    /// The deadline has passed: sends GOAWAY, unless the client does not read, behind the answers to requests whose bodies
+    /// have not arrived.
     pub(super) fn expire(&mut self, context: &mut Context<'_>) -> Option<Want> {
         match self.waits_for() {
             Wait::End => return Some(Want::Close(Reason::Finished)),
@@ -31,6 +32,10 @@ impl Http2 {
         }
         context.served.count(Counter::Timeouts);
         self.operation = Operation::Nothing;
+        if self.streams.iter().any(|stream| stream.is_uploading()) {
+            self.streams.iter_mut().for_each(|stream| stream.time_out(&mut self.protocol, context));
+            self.run_streams(context);
+        }
         self.protocol.shut_down(ErrorCode::NO_ERROR);
         None
     }

@@ -13,11 +13,14 @@ use sojourn_http::http2 as protocol;
 
 use super::limits::CANCELLED_MAX;
 use super::*;
+use crate::connection::bench::BodyEcho;
 use sojourn_testing::fixture;
 
 mod client;
+mod uploader;
 
 use client::{Client, Server};
+use uploader::Uploader;
 
 #[test]
 fn answers_are_those_of_http1() {
@@ -260,6 +263,94 @@ fn incomplete_requests_time_out() {
     assert!(server.sent.is_empty() && server.machine.waits_for() == Wait::End, "all is said");
     server.happen(Event::Expired);
     assert!(matches!(server.want, Want::Close(Reason::Finished)));
+}
+
+/// A server whose handler takes so much of each body.
+fn body_echo(root: &std::path::Path, taken_bytes_max: usize) -> Server {
+    let mut server = Server::new(root);
+    server.bench.handler = Box::new(BodyEcho::new(taken_bytes_max));
+    server
+}
+
+#[test]
+fn bodies_are_passed_on() {
+    let root = fixture::site();
+    let (mut server, mut client) = (body_echo(root.path(), usize::MAX), Uploader::default());
+    for length in [0, 5, 200_000] {
+        let body = vec![b'x'; length];
+        let stream = client.begin("POST", "");
+        client.send_all(stream, &body, &mut server);
+        assert!(
+            client.answers[&stream].is_whole(200, &body),
+            "{length}: {:?}",
+            client.answers[&stream].statuses
+        );
+    }
+}
+
+/// RFC 9110, 10.1.1.
+#[test]
+fn a_body_that_waits_to_be_asked_for_is_asked_for_once() {
+    let root = fixture::site();
+    let (mut server, mut client) = (body_echo(root.path(), usize::MAX), Uploader::default());
+    let stream = client.begin("POST", "Expect: 100-continue\r\nContent-Length: 5\r\n");
+    client.talk(&mut server);
+    assert_eq!(client.answers[&stream].statuses, [100]);
+    client.send(stream, b"he", false);
+    client.talk(&mut server);
+    client.send(stream, b"llo", true);
+    client.talk(&mut server);
+    assert_eq!(client.answers[&stream].statuses, [100, 200]);
+    assert_eq!(client.answers[&stream].body, b"hello");
+    let hasty = client.begin("POST", "Expect: 100-continue\r\nContent-Length: 5\r\n");
+    client.send(hasty, b"he", false);
+    client.talk(&mut server);
+    client.send(hasty, b"llo", true);
+    client.talk(&mut server);
+    assert_eq!(client.answers[&hasty].statuses, [200]);
+}
+
+/// Otherwise the other streams could never send again.
+#[test]
+fn a_body_that_nobody_will_read_leaves_its_place_in_the_window() {
+    let root = fixture::site();
+    let (mut server, mut client) = (body_echo(root.path(), 0), Uploader::default());
+    for _ in 0..3 {
+        let stream = client.begin("POST", "");
+        client.send_all(stream, &vec![b'x'; 1_000_000], &mut server);
+        assert_eq!((client.protocol.room(stream), server.machine.waits_for()), (0, Wait::Answer));
+        client.protocol.reset(stream, ErrorCode::CANCEL);
+        client.talk(&mut server);
+        assert_eq!(client.protocol.connection_window(), protocol::WINDOW_BYTES as usize);
+    }
+}
+
+#[test]
+fn a_body_that_stops_arriving_is_answered_408() {
+    let root = fixture::site();
+    let check = |mut server: Server, method: &str, length: usize, expected: Wait| {
+        let mut client = Uploader::default();
+        let stream = client.begin(method, "");
+        client.send_part(stream, &vec![b'x'; length], &mut server);
+        assert_eq!(server.machine.waits_for(), expected, "{method} {length}");
+        server.happen(Event::Expired);
+        client.talk(&mut server);
+        let answer = &client.answers[&stream];
+        assert_eq!((&answer.statuses[..], answer.body.is_empty()), (&[408][..], method == "HEAD"));
+        assert_eq!((answer.reset, client.is_left), (Some(ErrorCode::NO_ERROR), true));
+        assert!(server.is_shut && server.machine.waits_for() == Wait::End);
+        assert_eq!(server.bench.served.value(Counter::Timeouts), 1);
+    };
+    for method in ["POST", "HEAD"] {
+        for length in [0, 5] {
+            check(Server::new(root.path()), method, length, Wait::Head(1));
+        }
+        let echo = || body_echo(root.path(), usize::MAX);
+        check(echo(), method, 0, Wait::Head(1));
+        // As long as more arrives, it may take its time.
+        check(echo(), method, 5, Wait::Upload);
+        check(echo(), method, 100_000, Wait::Upload);
+    }
 }
 
 #[test]

@@ -252,6 +252,7 @@ impl Cache {
             directives,
             known: kept.object.clone(),
             busy_object: kept.busy_object.clone(),
+            variants: kept.variants.clone(),
             about,
         }
     }

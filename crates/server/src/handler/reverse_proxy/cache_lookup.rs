@@ -40,7 +40,10 @@ impl CacheLookup {
     pub(super) fn find(&mut self, store: &Store, key: &Key<'_>, request: &Request<'_>) -> Poll<Kept> {
         Poll::Ready(match ready!(self.lookup_in(store, key)) {
             Lookup::Varies(variants) => {
-                let found = ready!(self.lookup_in(store, &variant_key(&variants, key, request)));
+                let found = match variant_key(&variants, key, request) {
+                    Some(key) => ready!(self.lookup_in(store, &key)),
+                    None => Lookup::Miss,
+                };
                 Kept { variants: Some(variants), ..Kept::of(found) }
             }
             found => Kept::of(found),
@@ -82,8 +85,8 @@ impl CacheLookup {
     }
 }
 
-/// The key of the variant that would answer `request`.
-fn variant_key(variants: &Variants, key: &Key<'_>, request: &Request<'_>) -> Key<'static> {
+/// The key of the variant that answers `request`, if there is one.
+fn variant_key(variants: &Variants, key: &Key<'_>, request: &Request<'_>) -> Option<Key<'static>> {
     let names = variants.fields.first().and_then(|names| std::str::from_utf8(names).ok());
-    key.variant(&secondary_key(names.unwrap_or_default(), Section(request.fields)))
+    variants.key_of(key, &secondary_key(names.unwrap_or_default(), Section(request.fields)))
 }

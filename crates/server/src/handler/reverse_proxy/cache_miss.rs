@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sojourn_cache_store::{BusyObject, Insertion, Key, Object, PartInsertion};
+use sojourn_cache_store::{BusyObject, Insertion, Key, Object, PartInsertion, Variants};
 use sojourn_http_cache::{Forwarded, Metadata, RequestDirectives, Spelling, Target};
 
 use super::FetchRange;
@@ -20,6 +20,8 @@ pub struct CacheMiss {
     pub(super) known: Option<Arc<Object>>,
     /// The object that another request is fetching.
     pub(super) busy_object: Option<Arc<BusyObject>>,
+    /// The list of variants, if there is one.
+    pub(super) variants: Option<Arc<Variants>>,
     /// The variants to revalidate.
     pub(super) about: Vec<Arc<Object>>,
 }

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use sojourn_cache_store::Store;
 
+use crate::stderr;
+
 /// How often it is checked whether other processes have left the directory.
 const LOOK_ROUND_PERIOD: Duration = Duration::from_secs(1);
 
@@ -89,14 +91,11 @@ fn watch(store: &Store, timeout: Duration, is_ending: &AtomicBool) {
     while !is_ending.load(Ordering::Acquire) {
         let is_hanging = store.expire_disk_waits(timeout);
         if is_hanging != was_hanging {
-            eprintln!(
-                "{}",
-                if is_hanging {
-                    "warning: the cache's disk does not respond: continuing without it until it does"
-                } else {
-                    "the cache's disk responds again"
-                }
-            );
+            stderr::write(if is_hanging {
+                "warning: the cache's disk does not respond: continuing without it until it does\n"
+            } else {
+                "the cache's disk responds again\n"
+            });
         }
         was_hanging = is_hanging;
         std::thread::park_timeout(WATCH_PERIOD);

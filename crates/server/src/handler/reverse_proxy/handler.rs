@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use slab::Slab;
 use sojourn_http::Status;
+use sojourn_http::chunked::{LAST_CHUNK, append_chunk};
 use sojourn_http::request::Request;
 
 use super::exchange::{Exchange, Stage};
@@ -17,9 +18,6 @@ use crate::connection::{
 };
 use crate::counters::Served;
 use crate::handler::stream::Next;
-
-/// The end of a chunked body.
-const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 #[derive(Debug)]
 pub struct ReverseProxy {
@@ -121,11 +119,9 @@ impl Handler for ReverseProxy {
             return self.upstream_client.gather(relay.flow, part, shared.served);
         }
         if relay.is_chunked {
-            upload.bytes.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
-        }
-        upload.bytes.extend_from_slice(part);
-        if relay.is_chunked {
-            upload.bytes.extend_from_slice(b"\r\n");
+            append_chunk(&mut upload.bytes, part);
+        } else {
+            upload.bytes.extend_from_slice(part);
         }
         self.upstream_client.wake_fetch(relay.flow);
     }
@@ -239,7 +235,7 @@ impl Handler for ReverseProxy {
             self.upstream_client.expire_queue(shared.served);
             self.upstream_client.serve_queue(shared.served);
         }
-        self.upstream_client.look_for_wanted();
+        self.upstream_client.wake_those_to_give_way();
     }
 
     fn outbox(&mut self) -> Option<&mut Outbox> {

@@ -3,12 +3,15 @@
 //! Each upstream has a thread, so no loop waits. The results are in the upstream's
 //! [`UpstreamState`](super::UpstreamState), where every loop reads them.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustls::StreamOwned;
 use sojourn_http::limits::HEAD_BYTES_MAX;
 use sojourn_http::upstream::{Parser, RequestKind};
@@ -16,6 +19,7 @@ use sojourn_http::upstream::{Parser, RequestKind};
 use super::upstream_client::FastCgi;
 use super::{Protocol, Proxy, Upstream};
 use crate::connection::Address;
+use crate::stderr;
 
 /// How often names are looked up again.
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(30);
@@ -37,7 +41,7 @@ pub struct HealthCheck {
 ///
 /// # Errors
 /// If a thread cannot be started.
-pub fn watch(proxy: &Arc<Proxy>, check: Option<&HealthCheck>) -> std::io::Result<()> {
+pub fn watch(proxy: &Arc<Proxy>, check: Option<&HealthCheck>) -> io::Result<()> {
     for index in 0..proxy.upstreams.len() {
         let (proxy, check) = (Arc::clone(proxy), check.cloned());
         let is_named = proxy.upstreams[index].is_named();
@@ -71,7 +75,7 @@ fn watch_upstream(upstream: &Upstream, check: Option<&HealthCheck>, is_named: bo
                 upstream.presence.set_failing(is_failing);
                 let verb =
                     if is_failing { "fails its health checks" } else { "passes its health checks again" };
-                eprintln!("upstream {} {verb}", upstream.name);
+                stderr::write(&format!("upstream {} {verb}\n", upstream.name));
             }
         }
         std::thread::sleep(check.map_or(LOOKUP_INTERVAL, |check| check.interval));
@@ -128,13 +132,23 @@ fn check_address(upstream: &Upstream, address: &Address, path: &str, deadline: I
             }
         }
         Address::Unix(path) => {
-            let stream = UnixStream::connect(path).ok()?;
+            let stream = connect_unix(path, left(deadline)?).ok()?;
             stream.set_read_timeout(left(deadline)).ok()?;
             stream.set_write_timeout(left(deadline)).ok()?;
             exchange(stream, &request, &upstream.protocol, deadline)
         }
     };
     status.filter(|status| (200..400).contains(status)).map(drop)
+}
+
+/// Connects to the Unix socket at `path`. If the application accepts nothing, and its queue is full, that takes no longer than
+/// `timeout`.
+fn connect_unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // It limits connecting, too.
+    set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(UnixStream::from(socket))
 }
 
 /// The status of the response, without interim responses.
@@ -183,7 +197,23 @@ fn left(deadline: Instant) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use super::*;
+
+    #[test]
+    fn a_queue_that_stays_full_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let connect = || connect_unix(&path, Duration::from_millis(20));
+        let queued: Vec<_> = std::iter::from_fn(|| connect().ok()).collect();
+        assert!(!queued.is_empty());
+        assert_eq!(connect().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(listener);
+        assert_eq!(connect().unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
 
     #[test]
     fn who_rises_and_who_falls() {

@@ -113,9 +113,9 @@ impl Proxy {
         applications.all(is_first).then_some(first)
     }
 
-    /// Which spellings of a path share a cache key.
+    /// Which spellings of a path share a cache key, and are therefore sent alike: the cache decides.
     pub fn spelling(&self) -> Spelling {
-        if self.forward.is_some() { Spelling::Kept } else { Spelling::Normalised }
+        self.cache.as_ref().map_or(Spelling::Kept, |cache| cache.policy.spelling())
     }
 
     /// Starts the handler of one event loop; for a forward proxy, the part that forwards requests.

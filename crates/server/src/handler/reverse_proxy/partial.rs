@@ -92,7 +92,7 @@ impl Cache {
         whole_bytes: u64,
         metadata: &[u8],
     ) -> Option<PartInsertion> {
-        let vary = vary_of(&Metadata::read(metadata).ok()?);
+        let vary = vary_of(&Metadata::read(metadata).ok()?, miss);
         let head = PartHead { metadata: metadata.into(), vary, tag: tag.into(), range, whole_bytes };
         self.store.begin_part(&miss.key, head)
     }

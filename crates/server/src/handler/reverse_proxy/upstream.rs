@@ -71,11 +71,6 @@ impl Upstream {
         }
     }
 
-    /// Returns true if an idle connection to it holds a process that a request may be waiting for.
-    pub fn is_wanted(&self) -> bool {
-        self.is_held() && self.presence.unanswered() > 0
-    }
-
     /// Returns true if its address comes from DNS and may change.
     pub fn is_named(&self) -> bool {
         let is_local = self.presence.addresses().iter().any(|address| matches!(address, Address::Unix(_)));

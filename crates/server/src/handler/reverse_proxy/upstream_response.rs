@@ -234,7 +234,7 @@ impl Cache {
         length: Option<u64>,
         claim: &mut Option<Insertion>,
     ) -> Option<Insertion> {
-        let vary = vary_of(&Metadata::read(&metadata).ok()?);
+        let vary = vary_of(&Metadata::read(&metadata).ok()?, miss);
         let mut fill = match claim.take() {
             Some(fill) => fill,
             None => match self.store.begin(&miss.key, miss.known.as_ref()) {
@@ -280,6 +280,7 @@ impl Cache {
             directives: RequestDirectives::read(&received.sent[fields..]),
             known: None,
             busy_object: None,
+            variants: None,
             about: Vec::new(),
         };
         let metadata = storable(&received.request(&miss), &received.response(), &self.policy).ok()?;
@@ -329,10 +330,11 @@ pub(super) fn length_of(head: &Head<'_>) -> Option<Option<u64>> {
     }
 }
 
-pub(super) fn vary_of(stored: &Metadata<'_>) -> Option<Vary> {
+pub(super) fn vary_of(stored: &Metadata<'_>, miss: &CacheMiss) -> Option<Vary> {
     (!stored.vary.is_empty()).then(|| Vary {
         fields: vec![stored.vary.as_bytes().into()],
         secondary_key: stored.secondary_key.into(),
+        listed: miss.variants.clone(),
     })
 }
 

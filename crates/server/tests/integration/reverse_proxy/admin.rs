@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::proxy;
 use crate::server::Server;
 use serde_json::Value;
+use sojourn_cache_store::VARIANTS_MAX;
 use sojourn_server::Counter;
 use sojourn_testing::upstream::Upstream;
 use sojourn_testing::{Client, DEADLINE};
@@ -77,6 +78,25 @@ fn urls_are_forgotten_with_their_variants() {
     client.send(b"POST /purge?key=a HTTP/1.1\r\nHost: a\r\nOrigin: http://elsewhere\r\n\r\n");
     assert!(client.rest().starts_with(b"HTTP/1.1 403"), "a page in a browser has no business here");
     assert_eq!(server.counters().value(Counter::CachePurges), 4);
+}
+
+/// However many have been stored: the list of variants is limited.
+#[test]
+fn no_variant_survives_a_purge() {
+    let (upstream, directory) = (origin(), tempfile::tempdir().unwrap());
+    let language = |number: usize| format!("x-{number}");
+    for server in [proxy("amped", &[upstream.address], &[]), stored_on_disk(&upstream, directory.path())] {
+        for number in 0..=VARIANTS_MAX {
+            store(&server, "/vary", &language(number));
+        }
+        let (status, value) = admin(&server, "PURGE http://h/vary");
+        assert_eq!((status, &value["was_stored"]), (200, &Value::Bool(true)), "{value}");
+        // The first one begins a new list.
+        for number in (0..=VARIANTS_MAX).rev() {
+            assert!(!is_hit(&server, "/vary", &language(number)), "{number}");
+        }
+        assert!(is_hit(&server, "/vary", &language(0)));
+    }
 }
 
 fn stored_on_disk(upstream: &Upstream, directory: &Path) -> Server {

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{Options, proxy};
+use sojourn_server::Counter;
 use sojourn_testing::smuggling::{AFTER, PASSED, REFUSED};
+use sojourn_testing::until;
 use sojourn_testing::upstream::{Peer, Upstream};
 
 /// A request line and a body as they arrived.
@@ -105,6 +107,32 @@ fn what_arrives_is_one_request_or_nothing() {
             assert_eq!(arrived, expected, "{request:?}: {answer}");
         }
         assert_eq!(*faults.lock().unwrap(), Vec::<String>::new());
+    }
+}
+
+/// A proxy in front sends a client's body as it is, on a connection that other clients' requests follow on.
+#[test]
+fn a_body_that_begins_like_http2_is_a_body() {
+    const BODY: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    for architecture in ["amped", "uring"] {
+        let (arrived, faults) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+        let (their_arrived, their_faults) = (Arc::clone(&arrived), Arc::clone(&faults));
+        let upstream = Upstream::start(move |peer| record(peer, &their_arrived, &their_faults));
+        let server = proxy(architecture, &[upstream.address], &[&|options| options.memory.memory_bytes = 0]);
+        let mut client = server.connect();
+        client
+            .send(format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n", BODY.len()).as_bytes());
+        // Without the head, which the upstream has got, it comes in a buffer of its own.
+        until("the head has arrived", || (upstream.heads().len() == 1).then_some(()));
+        client.send(BODY.as_bytes());
+        client.send(AFTER.as_bytes());
+        let answers = String::from_utf8_lossy(&client.rest()).into_owned();
+        assert_eq!(answers.matches("HTTP/1.1 200 OK\r\n").count(), 2, "{architecture}: {answers}");
+        let expected = [("POST / HTTP/1.1", BODY), ("GET /after HTTP/1.1", "")];
+        let arrived: Vec<_> = std::mem::take(&mut *arrived.lock().unwrap());
+        let arrived: Vec<_> = arrived.iter().map(|(line, body)| (&line[..], &body[..])).collect();
+        assert_eq!((arrived, faults.lock().unwrap().len()), (expected.to_vec(), 0), "{architecture}");
+        assert_eq!(server.counters().value(Counter::ConnectionsHttp2), 0);
     }
 }
 

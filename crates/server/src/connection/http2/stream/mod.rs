@@ -102,12 +102,13 @@ impl Stream {
             true => (Stage::Ready(text), head.outline().map(|outline| pool.keep_outline(outline))),
             false => (Stage::Uploading(Box::new(Upload::new(head, text))), None),
         };
-        Stream::in_stage(id, head.is_head_request(), Http1::of_stream(peer, is_secure, outline), stage)
+        let is_head = head.is_head_request();
+        Stream::in_stage(id, is_head, Http1::of_stream(peer, is_secure, is_head, outline), stage)
     }
 
     /// A request that is refused without being read.
     pub fn refused(peer: IpAddr, is_secure: bool, id: u32) -> Stream {
-        Stream::in_stage(id, false, Http1::of_stream(peer, is_secure, None), Stage::Over)
+        Stream::in_stage(id, false, Http1::of_stream(peer, is_secure, false, None), Stage::Over)
     }
 
     fn in_stage(id: u32, is_head: bool, machine: Http1, stage: Stage) -> Stream {
@@ -144,9 +145,18 @@ impl Stream {
         matches!(self.stage, Stage::Uploading(_) | Stage::Following)
     }
 
-    /// Returns true while the rest of a long body is being forwarded.
-    pub fn is_following(&self) -> bool {
-        matches!(self.stage, Stage::Following)
+    /// Returns true if a part of the request's body has arrived for the handler, and more is to come.
+    pub fn is_uploading_to_handler(&self) -> bool {
+        match &self.stage {
+            Stage::Uploading(upload) => upload.has_kept(),
+            Stage::Following => true,
+            _ => false,
+        }
+    }
+
+    /// Returns true if it waits for a disk.
+    pub fn waits_for_disk(&self) -> bool {
+        matches!(self.stage, Stage::Job(..) | Stage::Delegated(_))
     }
 
     /// Returns true if sending is blocked by the client's windows.
@@ -248,6 +258,14 @@ impl Stream {
                 want => self.pursue(want, protocol, context),
             },
             _ => {}
+        }
+    }
+
+    /// Answers 408 if the rest of the request's body is missing, unless there is an answer already.
+    pub fn time_out(&mut self, protocol: &mut Connection, context: &mut Context<'_>) {
+        if self.is_uploading() && !self.has_head {
+            let want = self.machine.time_out_request(context);
+            self.pursue(want, protocol, context);
         }
     }
 

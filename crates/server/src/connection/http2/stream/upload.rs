@@ -1,16 +1,13 @@
 //! A stream's request body: discarded unless it is forwarded.
 
-use std::io::Write;
-
+use sojourn_http::chunked::{LAST_CHUNK, append_chunk};
 use sojourn_http::head;
 use sojourn_http::http2::{Connection, Section};
 use sojourn_http::limits::DRAINED_BODY_BYTES_MAX;
 
 use super::{Stage, Stream};
+use crate::connection::response::CONTINUE;
 use crate::connection::{Buffer, Context, Event};
-
-/// The end of a chunked body.
-const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// A request whose body is arriving.
 #[derive(Debug)]
@@ -18,6 +15,7 @@ pub(super) struct Upload {
     /// The head, without the fields about the body.
     text: Buffer,
     content_length: Option<u64>,
+    /// The client waits for 100 Continue, and was not told to continue.
     expects_continue: bool,
     received: u64,
     /// The start of the body, to be forwarded.
@@ -45,6 +43,11 @@ impl Upload {
             kept: Vec::new(),
             is_ended: false,
         }
+    }
+
+    /// Returns true if there is something to be forwarded.
+    pub(super) fn has_kept(&self) -> bool {
+        !self.kept.is_empty()
     }
 }
 
@@ -91,6 +94,12 @@ impl Stream {
         let is_awaited = passes_on || !upload.expects_continue;
         let is_whole = upload.received <= DRAINED_BODY_BYTES_MAX;
         if is_awaited && is_whole && !upload.is_ended {
+            let is_to_continue = std::mem::take(&mut upload.expects_continue) && upload.received == 0;
+            if is_to_continue
+                && protocol.send_response(self.id, CONTINUE, self.is_head, context.heads).is_some()
+            {
+                self.parts += 1;
+            }
             return false;
         }
         // A short body is buffered completely, so that an upstream does not wait for it; a longer one is streamed.
@@ -116,6 +125,12 @@ impl Stream {
         let text = std::mem::take(&mut upload.text);
         self.happen(Event::Received(text), protocol, context);
         true
+    }
+
+    /// Forgets what nobody will read of the request's body; returns its length, by which the window of the connection is to
+    /// be enlarged again.
+    pub fn discard_upload(&mut self) -> usize {
+        self.following.take().map_or(0, |following| following.pending.len())
     }
 
     /// Passes on the next part of the request's body; returns true if more may be possible at once.
@@ -152,11 +167,9 @@ impl Stream {
 
 /// A part of a request's body in HTTP/1 framing.
 fn append_part(text: &mut Vec<u8>, part: &[u8], is_chunked: bool) {
-    if !is_chunked {
+    if is_chunked {
+        append_chunk(text, part);
+    } else {
         text.extend_from_slice(part);
-    } else if !part.is_empty() {
-        write!(text, "{:x}\r\n", part.len()).expect("writing to memory cannot fail");
-        text.extend_from_slice(part);
-        text.extend_from_slice(b"\r\n");
     }
 }

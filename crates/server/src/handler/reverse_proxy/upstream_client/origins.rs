@@ -16,6 +16,7 @@ use super::tunnel::Tunnel;
 use crate::connection::{Address, Destination};
 use crate::counters::{Counter, Served};
 use crate::handler::destination::{Addresses, Origin, Refusal, Rules};
+use crate::handler::reverse_proxy::flow::Network;
 use crate::handler::reverse_proxy::{End, FlowId, TunnelId};
 
 /// The state that a forward proxy's loop has beside its [`UpstreamClient`].
@@ -24,6 +25,8 @@ pub struct OriginConnections {
     pub(super) pools: HashMap<Arc<Origin>, usize>,
     lookups: HashMap<Box<str>, Vec<LookupWaiter>>,
     pub(super) tunnels: Slab<Tunnel>,
+    /// The number of tunnels of each client that has some.
+    pub(super) tunnel_counts: HashMap<Network, usize>,
 }
 
 /// A flow or tunnel that waits for the addresses of its origin.

@@ -11,6 +11,7 @@ use crate::connection::{Address, Destination, Launch, Launched};
 use crate::counters::{Counter, Served};
 use crate::handler::destination::Origin;
 use crate::handler::reverse_proxy::{FlowId, Protocol, Upstream};
+use crate::stderr;
 
 /// The connections to one upstream or origin.
 #[derive(Debug, Default)]
@@ -99,15 +100,16 @@ impl UpstreamClient {
         }
     }
 
-    /// Returns true if the current connection, to `upstream`, is idle and holds a process that a request may be waiting for.
-    pub fn is_wanted(&self, upstream: usize) -> bool {
+    /// Returns true if the current connection, to `upstream`, is to be closed if it is idle: it holds a process that a request
+    /// may be waiting for.
+    pub fn is_to_give_way(&self, upstream: usize) -> bool {
         self.proxy.upstreams.get(upstream).is_some_and(Upstream::lacks_processes)
     }
 
-    /// Wakes an idle connection to each upstream where it may be [wanted](Self::is_wanted), by this loop or another.
-    pub fn look_for_wanted(&mut self) {
+    /// Wakes an idle connection to each upstream where one [is to give way](Self::is_to_give_way), for this loop or another.
+    pub fn wake_those_to_give_way(&mut self) {
         for index in 0..self.proxy.upstreams.len() {
-            if self.is_wanted(index)
+            if self.is_to_give_way(index)
                 && let Some(token) = self.pools[index].idle.first()
             {
                 self.outbox.wake(*token);
@@ -138,7 +140,7 @@ impl UpstreamClient {
             return;
         };
         for line in errors.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
-            eprintln!("{}: {}", upstream.name, line.trim_ascii_end().escape_ascii());
+            stderr::write(&format!("{}: {}\n", upstream.name, line.trim_ascii_end().escape_ascii()));
         }
     }
 

@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::counters::scoreboard::network;
 use crate::handler::reverse_proxy::End;
+use crate::handler::reverse_proxy::flow::Network;
 
 /// The most bytes buffered in one direction.
 pub(super) const CHANNEL_BYTES_MAX: usize = 64 * 1024;
@@ -41,7 +43,8 @@ pub enum Stage {
 /// A tunnel between a client and an origin, with the bytes in transit.
 #[derive(Debug)]
 pub struct Tunnel {
-    pub(super) peer: IpAddr,
+    /// Whose it is.
+    pub(super) owner: Network,
     /// The port of the origin that it connects to.
     pub(super) port: u16,
     pub(super) stage: Stage,
@@ -72,7 +75,7 @@ impl Tunnel {
     /// A tunnel for the client at `peer`.
     pub(super) fn new(peer: IpAddr, stage: Stage, now: Duration) -> Tunnel {
         Tunnel {
-            peer,
+            owner: network(peer),
             port: 0,
             stage,
             addresses: VecDeque::new(),

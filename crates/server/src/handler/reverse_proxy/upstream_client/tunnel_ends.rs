@@ -44,14 +44,14 @@ impl Machine for OriginEnd {
         if self.step == Step::Connected {
             return self.side.handle(event, upstream_client, shared);
         }
-        let is_wanted = upstream_client.tunnel(self.tunnel).stage() == Stage::Opening;
+        let is_awaited = upstream_client.tunnel(self.tunnel).stage() == Stage::Opening;
         match (event, self.step) {
-            (Event::Woken, Step::New) if is_wanted => {
+            (Event::Woken, Step::New) if is_awaited => {
                 self.step = Step::Connecting;
                 self.side.join(upstream_client);
                 Want::Send(Output { awaits_connection: true, ..Output::default() })
             }
-            (Event::Woken, Step::Connecting) if !is_wanted => {
+            (Event::Woken, Step::Connecting) if !is_awaited => {
                 self.step = Step::Cancelling;
                 Want::CancelReceive
             }

@@ -10,6 +10,7 @@ use super::tunnel::{CHANNEL_BYTES_MAX, Direction, Stage, Tunnel};
 use super::tunnel_ends::OriginEnd;
 use super::{ATTEMPTS_MAX, UpstreamClient};
 use crate::connection::{Address, Destination, Shared};
+use crate::counters::scoreboard::network;
 use crate::counters::{Counter, Served};
 use crate::handler::destination::{Addresses, Origin, Refusal};
 use crate::handler::reverse_proxy::{End, TunnelId};
@@ -28,11 +29,7 @@ impl UpstreamClient {
     ) -> Result<TunnelId, Refusal> {
         self.may_open_tunnel(peer)?;
         let tunnel = Tunnel::new(peer, Stage::Opening, self.now);
-        let id = TunnelId(self.origins.tunnels.insert(Tunnel {
-            client: Some(self.token),
-            port: origin.port,
-            ..tunnel
-        }));
+        let id = self.add_tunnel(Tunnel { client: Some(self.token), port: origin.port, ..tunnel });
         self.seek(&Arc::new(origin), LookupWaiter::Tunnel(id), served);
         Ok(id)
     }
@@ -40,7 +37,13 @@ impl UpstreamClient {
     /// Makes a tunnel of the current connection, to an upstream, and that of the client at `peer`, which joins it later.
     pub fn open_upgraded(&mut self, peer: IpAddr, served: &mut Served) -> TunnelId {
         served.count(Counter::Tunnels);
-        TunnelId(self.origins.tunnels.insert(Tunnel::new(peer, Stage::Open, self.now)))
+        self.add_tunnel(Tunnel::new(peer, Stage::Open, self.now))
+    }
+
+    /// Adds a tunnel, which counts for its client until it is removed.
+    fn add_tunnel(&mut self, tunnel: Tunnel) -> TunnelId {
+        *self.origins.tunnel_counts.entry(tunnel.owner).or_default() += 1;
+        TunnelId(self.origins.tunnels.insert(tunnel))
     }
 
     /// Checks the limit of tunnels per client.
@@ -48,7 +51,7 @@ impl UpstreamClient {
     /// # Errors
     /// If the client at `peer` has too many.
     pub fn may_open_tunnel(&self, peer: IpAddr) -> Result<(), Refusal> {
-        let count = self.origins.tunnels.iter().filter(|(_, tunnel)| tunnel.peer == peer).count();
+        let count = self.origins.tunnel_counts.get(&network(peer)).copied().unwrap_or(0);
         if count < self.limits.upstream.tunnels_per_client { Ok(()) } else { Err(Refusal::Tunnels) }
     }
 
@@ -104,16 +107,16 @@ impl UpstreamClient {
         self.try_tunnel(id, End::Failed(status));
     }
 
-    /// The current connection has reached the origin; returns true if the tunnel is still wanted.
+    /// The current connection has reached the origin; returns true if the tunnel is still awaited.
     pub fn reach_tunnel(&mut self, id: TunnelId, served: &mut Served) -> bool {
         let tunnel = &mut self.origins.tunnels[id.0];
-        let is_wanted = tunnel.stage == Stage::Opening;
-        if is_wanted {
+        let is_awaited = tunnel.stage == Stage::Opening;
+        if is_awaited {
             (tunnel.stage, tunnel.moved) = (Stage::Open, self.now);
             served.count(Counter::Tunnels);
             self.outbox.wake_all(tunnel.client);
         }
-        is_wanted
+        is_awaited
     }
 
     /// Records that the current connection receives for `direction`.
@@ -196,7 +199,12 @@ impl UpstreamClient {
         let tunnel = &mut self.origins.tunnels[id.0];
         tunnel.holders -= 1;
         if tunnel.holders == 0 {
-            self.origins.tunnels.remove(id.0);
+            let owner = self.origins.tunnels.remove(id.0).owner;
+            let count = self.origins.tunnel_counts.get_mut(&owner).expect("it was counted");
+            *count -= 1;
+            if *count == 0 {
+                self.origins.tunnel_counts.remove(&owner);
+            }
         }
     }
 
@@ -204,5 +212,40 @@ impl UpstreamClient {
         let Tunnel { out, back, .. } = &self.origins.tunnels[id.0];
         let tokens = [out.receiver, out.sender, back.receiver, back.sender];
         self.outbox.wake_all(tokens.into_iter().flatten());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::reverse_proxy::Proxy;
+    use crate::limits::Limits;
+
+    #[test]
+    fn a_network_of_ipv6_is_one_client() {
+        let proxy = Proxy {
+            upstreams: Vec::new(),
+            hosts: Vec::new(),
+            forward: None,
+            pseudonym: "me".to_owned(),
+            cache: None,
+        };
+        let mut limits = Limits::default();
+        limits.upstream.tunnels_per_client = 2;
+        let mut upstream_client = UpstreamClient::new(&Arc::new(proxy), &limits).unwrap();
+        let peers = ["2001:db8::1", "2001:db8::2", "2001:db8::3"].map(|text| text.parse().unwrap());
+        let mut open = |peer| upstream_client.open_upgraded(peer, &mut Served::default());
+        let tunnels = [open(peers[0]), open(peers[1])];
+        assert_eq!(upstream_client.may_open_tunnel(peers[2]), Err(Refusal::Tunnels));
+        for other in ["2001:db8:0:1::1", "192.0.2.1"] {
+            assert_eq!(upstream_client.may_open_tunnel(other.parse().unwrap()), Ok(()), "{other}");
+        }
+        for tunnel in tunnels {
+            // The connection on either side.
+            upstream_client.release_tunnel(tunnel);
+            upstream_client.release_tunnel(tunnel);
+        }
+        assert_eq!(upstream_client.may_open_tunnel(peers[2]), Ok(()));
+        assert!(upstream_client.origins.tunnel_counts.is_empty());
     }
 }

@@ -201,7 +201,7 @@ impl UpstreamConnection {
             Stage::New => return self.begin(upstream_client, shared),
             Stage::Connecting | Stage::Sending | Stage::Tunnel(_) => false,
             Stage::Head | Stage::Body(_) if self.is_sending => false,
-            Stage::Idle => upstream_client.has_assignment() || upstream_client.is_wanted(self.upstream),
+            Stage::Idle => upstream_client.has_assignment() || upstream_client.is_to_give_way(self.upstream),
             Stage::Head | Stage::Body(_) if self.is_abandoned(upstream_client) => true,
             Stage::Head => self.has_upload(upstream_client),
             Stage::Body(_) if self.flow(upstream_client).is_full() => false,
@@ -233,7 +233,7 @@ impl UpstreamConnection {
                     self.flow = Some(flow);
                     self.begin(upstream_client, shared)
                 }
-                None if upstream_client.is_wanted(self.upstream) => Want::Close(Reason::Finished),
+                None if upstream_client.is_to_give_way(self.upstream) => Want::Close(Reason::Finished),
                 None => self.receive(),
             },
             _ if self.is_abandoned(upstream_client) => Want::Close(Reason::Finished),
