@@ -140,6 +140,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         (generator.connections(defaults.connections), generator.version(defaults.version));
     let (catalogue, requests) =
         what.requests(&target, version, connections, who.clients(), who.think_shape()?)?;
+    catalogue.check()?;
     let ResolvedArrivals { arrivals, mut schedule, stop } =
         who.resolve(defaults.warm_up, defaults.duration)?;
     if let Requests::Scenario(scenario) = &requests {

@@ -79,7 +79,8 @@ pub struct Options {
     /// Target for the p95 of the time to first byte from the intended start.
     #[arg(long, default_value = "200ms", value_parser = duration::parse)]
     target_p95: Nanos,
-    /// Stop after the first step that misses the target or does not follow the offered rate.
+    /// Stop after the first step that misses the target or does not follow the offered rate; a replay as logged has one
+    /// step.
     #[arg(long)]
     stop_when_failing: bool,
     /// Request the documents of a site built for the trace, or the logged paths.
@@ -145,6 +146,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     };
     form.check()?;
     let catalogue = Catalogue::trace(&form, trace.documents(), &options.replayed()?);
+    catalogue.check()?;
     let (schedule, (arrivals, reading)) = match options.scale {
         Some(scale) => {
             positive("scale factor", scale)?;
@@ -158,11 +160,6 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             (schedule, at_random(trace.into_parts(), index, &options.staircase())?)
         }
     };
-    let stop = match options.scale {
-        _ if options.stop_when_failing => StopRule::Failing,
-        Some(_) => StopRule::Answered,
-        None => StopRule::ScheduleEnd,
-    };
     let tls = generator.tls(&target)?;
     let plan = Plan {
         target,
@@ -174,7 +171,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         tls,
         transport: generator.transport(),
         schedule,
-        stop,
+        stop: options.stop_rule(),
         limits: Limits { target_p95: Some(options.target_p95), ..generator.limits() },
         waiting: generator.waiting(),
         observe: generator.observe(),
@@ -256,6 +253,15 @@ impl Options {
         Ok(Schedule::single(settle, measured, rate))
     }
 
+    fn stop_rule(&self) -> StopRule {
+        match self.scale {
+            // One step, which ends with its last answer: the time left for a late generator is not part of it.
+            Some(_) => StopRule::Answered,
+            None if self.stop_when_failing => StopRule::Failing,
+            None => StopRule::ScheduleEnd,
+        }
+    }
+
     fn staircase_schedule(&self) -> anyhow::Result<Schedule> {
         let settle = self.settle.unwrap_or(STAIRCASE_SETTLE);
         ensure!(settle < self.step, "--settle must be shorter than --step");
@@ -265,5 +271,30 @@ impl Options {
     fn staircase(&self) -> Staircase {
         let settle = self.settle.unwrap_or(STAIRCASE_SETTLE);
         Staircase::in_steps(&self.rate, self.step.0, settle.0, self.think_scale, self.generator.seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn only_rising_rates_stop_before_their_end() {
+        let rule = |arguments: &[&str]| {
+            let words = ["replay", "day.trace", "http://127.0.0.1"].iter().chain(arguments);
+            Command::parse_from(words).options.stop_rule()
+        };
+        assert_eq!(rule(&["--scale", "2"]), StopRule::Answered);
+        assert_eq!(rule(&["--scale", "2", "--stop-when-failing"]), StopRule::Answered);
+        assert_eq!(rule(&["--rate", "5,9"]), StopRule::ScheduleEnd);
+        assert_eq!(rule(&["--rate", "5,9", "--stop-when-failing"]), StopRule::Failing);
     }
 }

@@ -30,9 +30,9 @@ pub struct Options {
 
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let Some((program, arguments)) = options.command.split_first() else { bail!("no program given") };
-    let held = VirtualTime::new(options.steps)?;
+    let virtual_time = VirtualTime::new(options.steps)?;
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
-    let asked = held.clone();
+    let asked = virtual_time.clone();
     thread::spawn(move || signals.forever().for_each(|_| asked.abort()));
     if let Err(error) = virtual_time::take_turns(options.core) {
         eprintln!("warning: threads may run in a different order each time: {error}");
@@ -40,17 +40,17 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut command = Command::new(program);
     if options.steps {
         command.stdin(Stdio::null()).stdout(io::stderr());
-        let stepped = held.clone();
+        let stepped = virtual_time.clone();
         thread::spawn(move || step(&stepped));
     }
-    let code = virtual_time::run(command.args(arguments), &held)
+    let code = virtual_time::run(command.args(arguments), &virtual_time)
         .with_context(|| format!("cannot run {program} in virtual time"))?;
     Ok(ExitCode::from(code as u8))
 }
 
 /// Advances time as requested on standard input; ends the program when the input ends, because the controlling process
 /// has gone.
-fn step(held: &VirtualTime) {
+fn step(virtual_time: &VirtualTime) {
     for line in io::stdin().lines().map_while(Result::ok) {
         let time = match duration(&line) {
             Ok(time) => time,
@@ -59,10 +59,10 @@ fn step(held: &VirtualTime) {
                 break;
             }
         };
-        let Some(passed) = held.pass(time) else { return };
+        let Some(passed) = virtual_time.pass(time) else { return };
         if writeln!(io::stdout(), "{:.6}", passed.as_secs_f64()).is_err() {
             break;
         }
     }
-    held.abort();
+    virtual_time.abort();
 }

@@ -128,8 +128,10 @@ impl Drop for ServerEnd {
 }
 
 fn add(discipline: &Discipline, device: &str, namespace: Option<&Namespace>) -> Result<(), ShapingError> {
-    let thing = format!("{} queueing discipline", discipline.kind);
-    iproute::run("tc", &discipline.added_to(device), namespace, &thing).map(drop)
+    for (kind, words) in discipline.added_to(device) {
+        iproute::run("tc", &words, namespace, &format!("{kind} queueing discipline"))?;
+    }
+    Ok(())
 }
 
 fn counts(device: &str, namespace: Option<&Namespace>) -> io::Result<Counts> {

@@ -1,7 +1,8 @@
 //! Translates a line to tc(8): its queueing discipline with limits, and reads the discipline's counters.
 //!
-//! A rate alone becomes a token bucket (tc-tbf(8)); a delay or loss becomes tc-netem(8), which has a rate too.
-//! Otherwise an unlimited FIFO queue provides the counters.
+//! A rate alone becomes a token bucket (tc-tbf(8)); a delay or loss becomes tc-netem(8), with the bucket behind it if there
+//! is a rate. Netem's own rate would not do: one limit then counts both the packets that wait and those in transit, however
+//! short they are. Otherwise an unlimited FIFO queue provides the counters.
 
 use std::io;
 
@@ -22,7 +23,7 @@ const HEADER_BYTES: u32 = 14;
 /// emulator's default lateness limit.
 const TIMER_LATENESS_SECONDS: f64 = 1e-3;
 
-/// The most packets in transit if no rate limits them.
+/// The most packets in transit.
 const TRAVELLING_PACKETS_MAX: u64 = 1_000_000;
 
 /// Transmission time of what TCP may pass on as one packet; at a gigabit, single packets are too many.
@@ -41,6 +42,8 @@ pub struct Discipline {
     /// Packets that TCP may pass on as one. With 1, each waits and is lost individually.
     pub at_once_packets: u32,
     options: String,
+    /// The options of the token bucket behind it, if there is one.
+    bucket: Option<String>,
 }
 
 impl Discipline {
@@ -63,18 +66,21 @@ impl Discipline {
                 kind: "pfifo",
                 at_once_packets: AT_ONCE_PACKETS_MAX,
                 options: format!("limit {TRAVELLING_PACKETS_MAX}"),
+                bucket: None,
             },
             Some(rate) if is_plain => token_bucket(rate, line.queue_packets_max),
             _ => network_emulator(line, delay_seconds),
         })
     }
 
-    /// The tc arguments that add it to `device`.
-    pub fn added_to(&self, device: &str) -> String {
-        let Discipline { kind, options, .. } = self;
+    /// The tc arguments that add it to `device`, one discipline after the other, each with its kind.
+    pub fn added_to(&self, device: &str) -> Vec<(&'static str, String)> {
+        let Discipline { kind, options, bucket, .. } = self;
         let lengths =
             if self.counts_headers() { String::new() } else { format!("stab overhead -{HEADER_BYTES} ") };
-        format!("qdisc add dev {device} root {lengths}{kind} {options}")
+        let root = format!("qdisc add dev {device} root handle 1: {lengths}{kind} {options}");
+        let behind = |options| ("tbf", format!("qdisc add dev {device} parent 1:1 handle 2: tbf {options}"));
+        [(*kind, root)].into_iter().chain(bucket.as_ref().map(behind)).collect()
     }
 
     /// Bytes of IP packets sent.
@@ -95,31 +101,34 @@ pub fn shown(device: &str) -> String {
     format!("-s -j qdisc show dev {device}")
 }
 
-/// The bucket holds one frame, the minimum, plus the bytes that the rate allows while the timer is late, because tokens
-/// for a full bucket are lost. A larger bucket would let longer bursts pass after a pause.
 fn token_bucket(rate: f64, queue_packets: usize) -> Discipline {
     let at_once_packets = (rate * AT_ONCE_SECONDS / 8.0 / f64::from(PACKET_BYTES_MAX)) as u32;
-    let burst_bytes = PACKET_BYTES_MAX + HEADER_BYTES + (rate / 8.0 * TIMER_LATENESS_SECONDS).ceil() as u32;
     let mut discipline = Discipline {
         kind: "tbf",
         at_once_packets: at_once_packets.clamp(1, AT_ONCE_PACKETS_MAX),
         options: String::new(),
+        bucket: None,
     };
     // If headers count, the longest packets are sent at the configured rate.
     let counted_bytes = PACKET_BYTES_MAX + if discipline.counts_headers() { HEADER_BYTES } else { 0 };
-    let counted_rate = (rate * f64::from(counted_bytes) / f64::from(PACKET_BYTES_MAX)).round();
-    let limit_bytes = queue_packets as u64 * u64::from(counted_bytes);
-    discipline.options = format!("rate {counted_rate}bit burst {burst_bytes} limit {limit_bytes}");
+    discipline.options = bucket(rate, queue_packets, counted_bytes);
     discipline
 }
 
-/// netem's queue holds packets until they arrive, so it also needs room for those in transit.
+/// The options of a bucket for which the longest packets have `counted_bytes`. It holds one frame, the minimum, plus the
+/// bytes that the rate allows while the timer is late, because tokens for a full bucket are lost. A larger bucket would let
+/// longer bursts pass after a pause.
+fn bucket(rate: f64, queue_packets: usize, counted_bytes: u32) -> String {
+    let burst_bytes = PACKET_BYTES_MAX + HEADER_BYTES + (rate / 8.0 * TIMER_LATENESS_SECONDS).ceil() as u32;
+    let counted_rate = (rate * f64::from(counted_bytes) / f64::from(PACKET_BYTES_MAX)).round();
+    let limit_bytes = queue_packets as u64 * u64::from(counted_bytes);
+    format!("rate {counted_rate}bit burst {burst_bytes} limit {limit_bytes}")
+}
+
+/// With a constant delay it makes no difference that packets reach the queue after it: all of them do, and so do their
+/// drops.
 fn network_emulator(line: &Line, delay_seconds: f64) -> Discipline {
-    let travelling_packets = |rate: f64| (rate * delay_seconds / 8.0 / f64::from(PACKET_BYTES_MAX)).ceil();
-    let limit_packets = line.rate.map_or(TRAVELLING_PACKETS_MAX, |rate| {
-        (line.queue_packets_max as u64 + travelling_packets(rate) as u64).min(TRAVELLING_PACKETS_MAX)
-    });
-    let mut options = format!("limit {limit_packets}");
+    let mut options = format!("limit {TRAVELLING_PACKETS_MAX}");
     if delay_seconds > 0.0 {
         options += &format!(" delay {}us", (delay_seconds * 1e6).round());
     }
@@ -130,10 +139,8 @@ fn network_emulator(line: &Line, delay_seconds: f64) -> Discipline {
             options += &format!(" loss gemodel {}% {}%", worsening * 100.0, recovery * 100.0);
         }
     }
-    if let Some(rate) = line.rate {
-        options += &format!(" rate {}bit", rate.round());
-    }
-    Discipline { kind: "netem", at_once_packets: 1, options }
+    let bucket = line.rate.map(|rate| bucket(rate, line.queue_packets_max, PACKET_BYTES_MAX));
+    Discipline { kind: "netem", at_once_packets: 1, options, bucket }
 }
 
 /// A discipline's counters since it was created.
@@ -177,9 +184,13 @@ mod tests {
         Line { rate, delay, loss, queue_packets_max: 100, reorders: false }
     }
 
+    /// The disciplines that are added, the outer one first.
     fn words(line: &Line) -> String {
-        let words = Discipline::of(line).unwrap().added_to("dev0");
-        words.strip_prefix("qdisc add dev dev0 root ").unwrap().to_owned()
+        let added = Discipline::of(line).unwrap().added_to("dev0");
+        let added: Vec<_> =
+            added.iter().map(|(_, words)| words.strip_prefix("qdisc add dev dev0 ")).collect();
+        let words = added.into_iter().collect::<Option<Vec<_>>>().unwrap().join(", ");
+        words.strip_prefix("root handle 1: ").unwrap().to_owned()
     }
 
     #[test]
@@ -222,15 +233,31 @@ mod tests {
         let bursts = Loss::Bursts { worsening: 0.125, recovery: 0.5 };
         check(
             line(Some(2e6), 0.0, bursts),
-            "stab overhead -14 netem limit 100 loss gemodel 12.5% 50% rate 2000000bit",
+            "stab overhead -14 netem limit 1000000 loss gemodel 12.5% 50%, \
+             parent 1:1 handle 2: tbf rate 2000000bit burst 1764 limit 150000",
         );
     }
 
+    /// The line carries 10 Mbit/s for 0.12 s: 100 packets of 1,500 bytes, or 1,500 of 100 bytes.
     #[test]
-    fn what_travels_has_room_beside_what_waits() {
-        // 10 Mbit/s for 0.12 s are 100 packets of 1,500 bytes.
-        let line = line(Some(10e6), 0.12, Loss::Never);
-        assert_eq!(words(&line), "stab overhead -14 netem limit 200 delay 120000us rate 10000000bit");
+    fn what_travels_takes_no_room_from_what_waits() {
+        let discipline = Discipline::of(&line(Some(10e6), 0.12, Loss::Never)).unwrap();
+        assert_eq!(
+            discipline.added_to("dev0"),
+            [
+                (
+                    "netem",
+                    "qdisc add dev dev0 root handle 1: stab overhead -14 netem limit 1000000 delay 120000us"
+                        .to_owned()
+                ),
+                (
+                    "tbf",
+                    "qdisc add dev dev0 parent 1:1 handle 2: tbf rate 10000000bit burst 2764 limit 150000"
+                        .to_owned()
+                )
+            ]
+        );
+        assert_eq!(discipline.at_once_packets, 1);
     }
 
     #[test]

@@ -34,9 +34,9 @@ pub use plan::scenario_schemas;
 pub use plan::{
     Answer, ArrivalProcess, Arrivals, Catalogue, Connections, Count, Distribution, Failed, FilelistError,
     GENERATED, Host, KeptUser, Limits, LoggedVisit, Next, Observe, PIPELINE_MAX, Paths, Pick, Plan, Replayed,
-    Requests, STREAMS_MAX, Scenario, ScenarioError, ScenarioInputs, Schedule, ScheduleError, Segment,
-    SessionFileError, Shape, Step, StopRule, Think, Transport, User, Waiting, WalkError, duration, is_har,
-    parse_rate, parse_schedule,
+    Requests, RequestsTooLarge, STREAMS_MAX, Scenario, ScenarioError, ScenarioInputs, Schedule,
+    ScheduleError, Segment, SessionFileError, Shape, Step, StopRule, Think, Transport, User, Waiting,
+    WalkError, duration, is_har, parse_rate, parse_schedule,
 };
 pub use runtime::{RunError, TIMER_SLACK_MAX, timestamps};
 pub use statistics::{EachRequest, Figures, Outcome, Report, StepLimit, TICK, Timeline, report, webstone};

@@ -125,8 +125,10 @@ impl Admission {
 /// One client for limits per address: an IPv4 address, or an IPv6 /64 network.
 pub type Network = (bool, u64);
 
+/// Connections or sessions that may have to give way, in this order: those of the network that has most of them first, and
+/// of each network the oldest.
 #[derive(Debug, Default)]
-pub struct NewConnections {
+pub struct EvictionOrder {
     /// Members of each network by arrival.
     networks: HashMap<Network, BTreeMap<u64, u64>>,
     /// The networks ordered by their number of members, then by their oldest member.
@@ -135,7 +137,7 @@ pub struct NewConnections {
     arrivals: u64,
 }
 
-impl NewConnections {
+impl EvictionOrder {
     pub fn len(&self) -> usize {
         self.members.len()
     }
@@ -160,8 +162,14 @@ impl NewConnections {
 
     /// The member to evict: the oldest of the largest network.
     pub fn eviction_candidate(&self) -> Option<u64> {
-        let (_, Reverse(oldest), network) = self.order.last()?;
-        self.networks.get(network)?.get(oldest).copied()
+        self.eviction_candidates().next()
+    }
+
+    /// The same, and those to evict if it must stay.
+    pub fn eviction_candidates(&self) -> impl Iterator<Item = u64> {
+        let EvictionOrder { networks, order, .. } = self;
+        let ranked = order.iter().rev().filter_map(move |(.., network)| networks.get(network));
+        ranked.flat_map(|members| members.values().copied())
     }
 
     /// Changes the members of a network and updates its place in the order.
@@ -234,45 +242,46 @@ mod tests {
 
     #[test]
     fn who_has_most_gives_way_and_then_the_oldest() {
-        let mut new_connections = NewConnections::default();
-        new_connections.enter(host(1), 10);
-        (20..23).for_each(|token| new_connections.enter(host(2), token));
+        let mut evictable = EvictionOrder::default();
+        evictable.enter(host(1), 10);
+        (20..23).for_each(|token| evictable.enter(host(2), token));
+        assert_eq!(evictable.eviction_candidates().collect::<Vec<_>>(), [20, 21, 22, 10]);
         for expected in [20, 21, 10, 22] {
-            assert_eq!(new_connections.eviction_candidate(), Some(expected));
-            new_connections.release(expected);
-            new_connections.release(expected);
+            assert_eq!(evictable.eviction_candidate(), Some(expected));
+            evictable.release(expected);
+            evictable.release(expected);
         }
-        assert_eq!((new_connections.eviction_candidate(), new_connections.len()), (None, 0));
-        assert!(new_connections.networks.is_empty() && new_connections.order.is_empty());
+        assert_eq!((evictable.eviction_candidate(), evictable.len()), (None, 0));
+        assert!(evictable.networks.is_empty() && evictable.order.is_empty());
     }
 
     #[test]
     fn addresses_of_one_ipv6_network_are_one() {
-        let mut new_connections = NewConnections::default();
-        new_connections.enter("2001:db8::1".parse().unwrap(), 1);
-        new_connections.enter("2001:db8:0:1::1".parse().unwrap(), 2);
-        new_connections.enter("2001:db8:0:1:ffff::2".parse().unwrap(), 3);
-        assert_eq!(new_connections.eviction_candidate(), Some(2));
+        let mut evictable = EvictionOrder::default();
+        evictable.enter("2001:db8::1".parse().unwrap(), 1);
+        evictable.enter("2001:db8:0:1::1".parse().unwrap(), 2);
+        evictable.enter("2001:db8:0:1:ffff::2".parse().unwrap(), 3);
+        assert_eq!(evictable.eviction_candidate(), Some(2));
     }
 
     proptest! {
         #[test]
         fn as_reckoned_from_scratch(steps in proptest::collection::vec((0u8..5, 0u64..40), 0..200)) {
-            let mut new_connections = NewConnections::default();
+            let mut evictable = EvictionOrder::default();
             let mut there: Vec<(u8, u64)> = Vec::new();
             for (network, token) in steps {
                 if let Some(place) = there.iter().position(|(_, known)| *known == token) {
                     there.remove(place);
-                    new_connections.release(token);
+                    evictable.release(token);
                 } else {
                     there.push((network, token));
-                    new_connections.enter(host(network), token);
+                    evictable.enter(host(network), token);
                 }
                 let count = |network: u8| there.iter().filter(|(known, _)| *known == network).count();
                 let most = there.iter().map(|(network, _)| count(*network)).max();
                 let first = there.iter().find(|(network, _)| Some(count(*network)) == most);
-                prop_assert_eq!(new_connections.eviction_candidate(), first.map(|(_, token)| *token));
-                prop_assert_eq!(new_connections.len(), there.len());
+                prop_assert_eq!(evictable.eviction_candidate(), first.map(|(_, token)| *token));
+                prop_assert_eq!(evictable.len(), there.len());
             }
         }
     }

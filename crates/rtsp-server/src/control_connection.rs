@@ -43,10 +43,13 @@ pub struct Connection {
     /// Received bytes that are not parsed yet.
     pub received: Vec<u8>,
     pub parser: Parser,
-    datagrams: Vec<u8>,
+    /// Responses and interleaved packets, of which `written` bytes have been sent.
+    output: Vec<u8>,
     written: usize,
-    /// Bytes of responses since the output was last empty, and the output's length up to the last response.
-    answers: (usize, usize),
+    /// Bytes of responses since none was unsent.
+    answer_bytes: usize,
+    /// Unsent bytes up to the end of the last response.
+    answers_end: usize,
     is_readable: bool,
     is_writable: bool,
     pub is_ready: bool,
@@ -102,9 +105,10 @@ impl Connection {
             ports,
             received: Vec::new(),
             parser: Parser::default(),
-            datagrams: Vec::new(),
+            output: Vec::new(),
             written: 0,
-            answers: (0, 0),
+            answer_bytes: 0,
+            answers_end: 0,
             is_ready: false,
             is_readable: true,
             is_writable: true,
@@ -152,32 +156,33 @@ impl Connection {
     }
 
     /// The buffer to append output to.
-    pub fn datagrams(&mut self) -> &mut Vec<u8> {
-        &mut self.datagrams
+    pub fn output(&mut self) -> &mut Vec<u8> {
+        &mut self.output
     }
 
     /// Appends a packet, completely or not at all.
     pub fn push_packet(&mut self, channel: u8, parts: &[&[u8]]) {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let Ok(length) = u16::try_from(length) else { return };
-        self.datagrams.extend_from_slice(&write::interleaved_head(channel, length));
-        parts.iter().for_each(|part| self.datagrams.extend_from_slice(part));
+        self.output.extend_from_slice(&write::interleaved_head(channel, length));
+        parts.iter().for_each(|part| self.output.extend_from_slice(part));
     }
 
     /// Records a response appended after `before` bytes.
     pub fn note_answer(&mut self, before: usize) {
         let waiting = self.waiting_bytes();
-        self.answers = (self.answers.0 + waiting - before, waiting);
+        self.answer_bytes += waiting - before;
+        self.answers_end = waiting;
     }
 
     /// Returns true if the client must read responses before further requests are handled.
     pub fn is_full_of_answers(&self) -> bool {
-        self.answers.0 > ANSWERS_BYTES_MAX
+        self.answer_bytes > ANSWERS_BYTES_MAX
     }
 
     /// Bytes that wait for the client to take them.
     pub fn waiting_bytes(&self) -> usize {
-        self.datagrams.len() - self.written
+        self.output.len() - self.written
     }
 
     /// Sends as much as the client accepts; returns how much, or that the connection is broken.
@@ -186,12 +191,9 @@ impl Connection {
         if self.waiting_bytes() == 0 {
             self.taken = now;
         }
-        while self.is_writable && self.written < self.datagrams.len() {
-            match send(
-                &self.socket,
-                &self.datagrams[self.written..],
-                SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
-            ) {
+        while self.is_writable && self.written < self.output.len() {
+            match send(&self.socket, &self.output[self.written..], SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+            {
                 Ok(count) => {
                     self.written += count;
                     self.taken = now;
@@ -202,15 +204,15 @@ impl Connection {
             }
         }
         let sent = self.written - before;
-        self.answers.1 = self.answers.1.saturating_sub(sent);
-        if self.answers.1 == 0 {
-            self.answers.0 = 0;
+        self.answers_end = self.answers_end.saturating_sub(sent);
+        if self.answers_end == 0 {
+            self.answer_bytes = 0;
         }
-        if self.written == self.datagrams.len() {
-            self.datagrams.clear();
+        if self.written == self.output.len() {
+            self.output.clear();
             self.written = 0;
         } else if self.written > WRITTEN_BYTES_MAX {
-            self.datagrams.drain(..self.written);
+            self.output.drain(..self.written);
             self.written = 0;
         }
         Ok(sent)

@@ -3,8 +3,9 @@
 //! Packets are consecutive in memory. Neighbours with the same receiver and size (the fragments of a picture) become
 //! one message that the kernel splits again (UDP_SEGMENT); messages are sent with `sendmmsg`.
 
+use std::collections::HashSet;
 use std::mem::{self, MaybeUninit};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
@@ -14,6 +15,9 @@ const MESSAGES_MAX: usize = 256;
 /// Packets per message, and their bytes: what every kernel with segmentation allows.
 const SEGMENTS_MAX: u16 = 64;
 const MESSAGE_BYTES_MAX: usize = 60_000;
+
+/// Receivers known to be behind a smaller MTU; one more, and they are found out again.
+const UNCUT_MAX: usize = 1024;
 
 /// Room for one control message with two bytes.
 const CONTROL_BYTES: usize = 24;
@@ -26,6 +30,8 @@ pub struct DatagramBatch {
     sent: usize,
     /// True if the kernel splits messages.
     cuts: bool,
+    /// Receivers for which it does not, because their packets are larger than the MTU on the way.
+    uncut: HashSet<IpAddr>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +56,7 @@ pub struct Sending {
 impl DatagramBatch {
     /// An empty batch; `cuts` says whether the kernel can segment messages.
     pub fn new(cuts: bool) -> DatagramBatch {
-        DatagramBatch { bytes: Vec::new(), messages: Vec::new(), sent: 0, cuts }
+        DatagramBatch { bytes: Vec::new(), messages: Vec::new(), sent: 0, cuts, uncut: HashSet::new() }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -69,6 +75,7 @@ impl DatagramBatch {
         if self.cuts
             && let Some(last) = self.messages.last_mut()
             && last.fits(to, length)
+            && !self.uncut.contains(&to.ip())
         {
             last.length += length;
             last.packets += 1;
@@ -89,12 +96,16 @@ impl DatagramBatch {
                     sending.is_blocked = true;
                     return sending;
                 }
-                // A device without segmentation, or a link with a smaller MTU.
-                Err(libc::EIO | libc::EINVAL | libc::EMSGSIZE | libc::EOPNOTSUPP)
-                    if self.messages[self.sent].packets > 1 =>
-                {
+                // A device without segmentation.
+                Err(libc::EIO | libc::EOPNOTSUPP) if self.messages[self.sent].packets > 1 => {
                     self.cuts = false;
-                    self.cut_here();
+                    self.cut_rest(|_| true);
+                }
+                // A way to this receiver with a smaller MTU.
+                Err(libc::EINVAL | libc::EMSGSIZE) if self.messages[self.sent].packets > 1 => {
+                    let receiver = self.messages[self.sent].to.ip();
+                    self.note_uncut(receiver);
+                    self.cut_rest(|message| message.to.ip() == receiver);
                 }
                 Err(_) => {
                     sending.refused += u64::from(self.messages[self.sent].packets);
@@ -108,10 +119,22 @@ impl DatagramBatch {
         sending
     }
 
-    /// Splits the remaining messages into one per packet.
-    fn cut_here(&mut self) {
+    /// Remembers that the kernel splits nothing for this receiver.
+    fn note_uncut(&mut self, receiver: IpAddr) {
+        if self.uncut.len() == UNCUT_MAX {
+            self.uncut.clear();
+        }
+        self.uncut.insert(receiver);
+    }
+
+    /// Splits those of the remaining messages that are `meant` into one per packet.
+    fn cut_rest(&mut self, meant: impl Fn(&Message) -> bool) {
         let rest = self.messages.split_off(self.sent);
         for message in rest {
+            if !meant(&message) {
+                self.messages.push(message);
+                continue;
+            }
             let end = message.start + message.length;
             for start in (message.start..end).step_by(message.segment.max(1)) {
                 let length = message.segment.min(end - start);
@@ -299,8 +322,29 @@ mod tests {
         }
         let packets: Vec<_> = datagrams.messages.iter().map(|message| message.packets).collect();
         assert_eq!(packets, [3, 1, 1, 1, 1]);
-        datagrams.cut_here();
+        datagrams.cut_rest(|_| true);
         assert_eq!(datagrams.messages.len(), 7);
         assert!(datagrams.messages.iter().all(|message| message.length == message.segment));
+    }
+
+    /// More packets than the kernel allows are refused as packets beyond the MTU are.
+    #[test]
+    fn what_the_kernel_does_not_split_for_one_receiver_it_splits_for_others() {
+        let [sender, here, there] =
+            ["127.0.0.1:0", "127.0.0.1:0", "127.0.0.2:0"].map(|address| UdpSocket::bind(address).unwrap());
+        if !can_cut(sender.as_fd()) {
+            return;
+        }
+        let [here, there] = [&here, &there].map(|socket| socket.local_addr().unwrap());
+        let mut datagrams = DatagramBatch::new(true);
+        datagrams.push(here, &[&[7; 200]]);
+        datagrams.messages[0] = Message { segment: 1, packets: 200, ..datagrams.messages[0] };
+        datagrams.push(there, &[&[7; 5]]);
+        assert_eq!(datagrams.send(sender.as_fd()).refused, 0);
+        for to in [here, here, there, there] {
+            datagrams.push(to, &[&[7; 5]]);
+        }
+        let packets: Vec<_> = datagrams.messages.iter().map(|message| message.packets).collect();
+        assert_eq!(packets, [1, 1, 2]);
     }
 }

@@ -4,7 +4,7 @@
 //! opens a film's file also reads its index: [`Catalogue`] is the origin that helpers use.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -355,7 +355,8 @@ impl Catalogue {
                 read.warnings += 1;
                 if read.warnings <= WARNINGS_MAX {
                     let path = document.file_path.escape_ascii();
-                    eprintln!("warning: {path} cannot be streamed: {error}");
+                    // `eprintln` panics where nobody reads it any more.
+                    let _ = writeln!(io::stderr(), "warning: {path} cannot be streamed: {error}");
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use sojourn_http::path::percent_encode;
 
-use crate::settings::{Addressing, Settings};
+use crate::settings::{Addressing, Settings, domain};
 
 /// The longest key of an object, encoded as UTF-8.
 const KEY_BYTES_MAX: usize = 1024;
@@ -56,8 +56,7 @@ impl Location {
             Addressing::Auto => own.is_some() || self.bucket.contains('.'),
         };
         let region = &settings.region;
-        let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
-        let endpoint = own.map_or_else(|| format!("https://s3.{region}.{domain}"), str::to_owned);
+        let endpoint = own.map_or_else(|| format!("https://s3.{region}.{}", domain(region)), str::to_owned);
         let (scheme, rest) = endpoint.split_once("://").unwrap_or(("https", &endpoint));
         let (authority, base) =
             rest.split_once('/').map_or((rest, ""), |(authority, base)| (authority, base));

@@ -223,11 +223,16 @@ impl Settings {
         let style = of_profile("s3.addressing_style");
         let addressing =
             Addressing::ALL.iter().copied().find(|addressing| Some(addressing.name()) == style.as_deref());
-        let sts = endpoint_of("STS")?.unwrap_or_else(|| format!("https://sts.{region}.amazonaws.com"));
+        let sts = endpoint_of("STS")?.unwrap_or_else(|| format!("https://sts.{region}.{}", domain(&region)));
         let source = source(&variable, profiles, &profile, &sts)?;
         let addressing = addressing.unwrap_or_default();
         Ok(Settings { endpoint: endpoint_of("S3")?, region, addressing, source })
     }
+}
+
+/// The domain of a region's services.
+pub(crate) fn domain(region: &str) -> &'static str {
+    if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" }
 }
 
 /// The first source that is configured, in the order of the reference guide.
@@ -364,6 +369,10 @@ mod tests {
         assert!(matches!(
             source(&[&role, &container], file),
             Source::WebIdentity { endpoint, .. } if endpoint == "https://sts.us-east-1.amazonaws.com"
+        ));
+        assert!(matches!(
+            source(&[&role, &[("AWS_REGION", "cn-north-1")]], file),
+            Source::WebIdentity { endpoint, .. } if endpoint == "https://sts.cn-north-1.amazonaws.com.cn"
         ));
         assert_eq!(source(&[&container], file), Source::Profile("default".to_owned()));
         assert_eq!(source(&[&[("AWS_PROFILE", "other")]], file), Source::Profile("other".to_owned()));

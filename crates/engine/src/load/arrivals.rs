@@ -77,7 +77,8 @@ enum ThinkLawName {
     Lognormal,
 }
 
-fn positive_rate(text: &str) -> Result<f64, String> {
+/// Parses a rate above 0; returns events per second.
+pub fn positive_rate(text: &str) -> Result<f64, String> {
     let rate = parse_rate(text).map_err(|error| error.to_string())?;
     if rate > 0.0 { Ok(rate) } else { Err("the rate must be above 0".into()) }
 }

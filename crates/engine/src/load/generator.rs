@@ -395,16 +395,13 @@ impl GeneratorOptions {
     }
 }
 
-/// Parses a share: `1%` or `0.01`.
-fn share(text: &str) -> Result<f64, String> {
-    let parsed = match text.strip_suffix('%') {
-        Some(percent) => percent.trim_end().parse::<f64>().map(|percent| percent / 100.0),
-        None => text.parse(),
-    };
-    parsed
-        .ok()
+/// Parses a share: `5%` or `0.05`.
+pub fn share(text: &str) -> Result<f64, String> {
+    let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    let share = number.trim().parse::<f64>().ok().map(|number| number / scale);
+    share
         .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| format!("{text:?} is not a share such as 1%"))
+        .ok_or_else(|| format!("{text:?} is not a share; write it as 5% or 0.05"))
 }
 
 fn timer_slack(text: &str) -> anyhow::Result<Nanos> {
@@ -413,9 +410,10 @@ fn timer_slack(text: &str) -> anyhow::Result<Nanos> {
     Ok(slack)
 }
 
-fn interval(text: &str) -> anyhow::Result<Nanos> {
+/// Parses the length of an interval.
+pub fn interval(text: &str) -> anyhow::Result<Nanos> {
     let interval = duration::parse(text)?;
-    anyhow::ensure!(interval >= TICK, "an interval of {text} is shorter than the clock's tick of 100 ms");
+    anyhow::ensure!(interval >= TICK, "an interval of {text} is shorter than 100 ms");
     Ok(interval)
 }
 

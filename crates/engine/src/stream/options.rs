@@ -49,7 +49,8 @@ pub struct Options {
     /// Threads for the disk
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub helpers: u32,
-    /// Memory for parts of films, in chunks of 64 KiB [default: 128MiB, at most an eighth of the available memory]
+    /// Memory for parts of films, in chunks of 8 to 64 KiB [default: 128MiB, at most an eighth of the available
+    /// memory]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub body_cache: Option<usize>,
     /// Append a line per session to this file; SIGUSR1 reopens it, for logrotate

@@ -42,6 +42,26 @@ fn a_server_stopped_for_two_seconds_shows_from_the_intended_start() {
 }
 
 #[test]
+fn either_version_says_how_long_answers_waited_for_the_generator() {
+    let site = tempfile::tempdir().unwrap();
+    fs::write(site.path().join("page"), [b'x'; 500]).unwrap();
+    let server = engine::Server::start("sped", site.path(), &[]);
+    let lag = |version: &str| {
+        let mut command = Command::new(engine::ENGINE);
+        let url = format!("http://{}/page", server.address);
+        command.args(["load", &url, "--http", version, "--clients", "2", "--requests", "50"]);
+        let output = command.args(["--warm-up", "0s", "--timestamps", "--format", "json"]).output().unwrap();
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        result["receive_lag_seconds"].clone()
+    };
+    let known = lag("1.1");
+    // Some kernels and sandboxes give no timestamps.
+    if known.get("unavailable").is_none() {
+        assert_eq!((&known["count"], &lag("2")["count"]), (&Value::from(50), &Value::from(50)));
+    }
+}
+
+#[test]
 fn a_signal_reports_what_was_measured() {
     let site = tempfile::tempdir().unwrap();
     fs::write(site.path().join("page"), [b'x'; 500]).unwrap();

@@ -136,7 +136,7 @@ impl Run<'_> {
             }
             return;
         };
-        if self.settings.parks
+        if self.parks()
             && self.draining.is_none()
             && self.table.connections[connection].http.state == State::Idle
         {
@@ -203,7 +203,8 @@ impl Run<'_> {
         // After a response, connections are opened when all responses of this loop iteration have been read. The server
         // is then awake and need not be woken for each request.
         let opens_later = answered > Nanos::ZERO && client.connection.is_none();
-        if intended > now || opens_later {
+        // While draining, only what was due before is scheduled, and no timer wakes a client.
+        if self.draining.is_none() && (intended > now || opens_later) {
             self.wakeups.timers.set(intended, key, client.serial);
         } else {
             self.dispatch(key);

@@ -66,6 +66,8 @@ struct Shared {
     waiting: VecDeque<usize>,
     /// Bytes that the socket has not taken.
     unsent: Vec<u8>,
+    /// When the bytes read last were read, if the kernel says when they arrived.
+    read_at: Option<Nanos>,
     closed_by_server: bool,
 }
 
@@ -194,6 +196,7 @@ impl Run<'_> {
             under_way: HashMap::new(),
             waiting: VecDeque::new(),
             unsent: Vec::new(),
+            read_at: None,
             closed_by_server: false,
         });
         let (place, shared) = ((key, serial), &self.shared.connections[key]);
@@ -337,7 +340,7 @@ impl Run<'_> {
             _ => {
                 let mut reader = ResponseReader::new(self.catalogue.verifies());
                 reader.reset(self.catalogue.is_bodiless(pending.document));
-                (self.catalogue.request(pending.document), reader)
+                (self.catalogue.whole_request(pending.document, &mut self.request_space), reader)
             }
         };
         match shared.protocol.request(bytes) {
@@ -374,8 +377,9 @@ impl Run<'_> {
                 Err(error) => return self.fail_shared(place, error.cause(), now),
             };
             let looked = clock::now();
-            // No earlier than the event before it: a stamp is of the wall clock.
+            // A stamp is of the wall clock, which may be set while the bytes wait.
             let time = stamp.map_or(now, |stamp| (stamp - self.wakeups.wall_ahead).min(looked));
+            shared.read_at = stamp.map(|_| looked);
             self.recorder.totals.received_bytes += bytes as u64;
             if bytes == 0 {
                 shared.closed_by_server = true;
@@ -432,6 +436,11 @@ impl Run<'_> {
         let arrived = at.max(one.exchange.sent);
         let progress = match event {
             StreamEvent::Head(head) => {
+                let step = one.exchange.pending.step.filter(|_| one.exchange.first_byte.is_none());
+                let record = step.and_then(|step| self.recorder.steps.get_mut(step));
+                if let (Some(record), Some(read_at)) = (record, shared.read_at) {
+                    record.receive_lag.record(read_at - arrived);
+                }
                 one.exchange.first_byte.get_or_insert(arrived);
                 one.reader.feed(&head).map(|(_, progress)| progress)
             }

@@ -9,6 +9,7 @@ mod event_loop;
 mod http2;
 mod measurement;
 mod progress;
+mod settings;
 mod table;
 mod users;
 mod wakeups;
@@ -16,7 +17,6 @@ mod wakeups;
 use std::{
     num::NonZeroU64,
     sync::{Arc, atomic::AtomicBool},
-    time::SystemTime,
 };
 
 use rand::{RngExt, SeedableRng};
@@ -26,20 +26,11 @@ use sojourn_measure::{Nanos, Reading, clock, limits};
 
 use crate::{
     clients::{
-        connection::Opener, http2::SharedConnections, measurement::Measurement, table::ClientTable,
-        users::Users, wakeups::Wakeups,
+        connection::Opener, http2::SharedConnections, measurement::Measurement, settings::Settings,
+        table::ClientTable, users::Users, wakeups::Wakeups,
     },
-    plan::{
-        Arrivals, Connections, Limits, Plan, Requests, StopRule, Think, Transport, Waiting,
-        catalogue::Catalogue,
-        schedule::Schedule,
-        workload::{Quota, Workload},
-    },
-    runtime::{
-        RunError,
-        batching::Batching,
-        connector::{ConnectOptions, Connector},
-    },
+    plan::{Connections, Plan, Requests, catalogue::Catalogue, workload::Workload},
+    runtime::{RunError, batching::Batching},
     statistics::{
         each_request::EachRequest,
         intervals::Intervals,
@@ -48,6 +39,7 @@ use crate::{
         recorder::Recorder,
         report::UsersReport,
         snapshot::StepSnapshots,
+        step::PendingRequest,
     },
 };
 
@@ -55,8 +47,6 @@ pub use progress::Progress;
 
 /// The descriptor limit asked for: a quarter of a million connections.
 const DESCRIPTORS_WANTED: u64 = 262_144;
-/// The rate at which closed-loop clients connect at most, so that the server's accept queue does not overflow.
-const CONNECTS_PER_SECOND_MAX: f64 = 20_000.0;
 /// Bytes per read: the head and all of a small body.
 const BUFFER_BYTES: usize = 16 * 1024;
 
@@ -89,138 +79,64 @@ pub(crate) struct Run<'a> {
     pub(crate) wakeups: Wakeups,
     pub(crate) recorder: Recorder,
     pub(crate) measurement: Measurement,
-    /// When draining started: no new requests are sent, and those in flight may end.
+    /// When draining started: no requests become due any more, and those that were due may end.
     pub(crate) draining: Option<Nanos>,
     pub(crate) buffer: Box<[u8; BUFFER_BYTES]>,
-    /// The last request that a visitor made.
-    pub(crate) visitor_request: Vec<u8>,
-}
-
-/// The constant parts of the plan.
-pub(crate) struct Settings {
-    pub(crate) connections: Connections,
-    /// True if connections are kept for the next client after a visit.
-    pub(crate) parks: bool,
-    /// The most clients at a time.
-    pub(crate) under_way_max: usize,
-    pub(crate) transport: Transport,
-    quota: Quota,
-    pub(crate) think: Think,
-    pub(crate) origin: Nanos,
-    started_at: SystemTime,
-    pub(crate) closed_clients: Option<u32>,
-    pub(crate) schedule: Schedule,
-    pub(crate) stop: StopRule,
-    pub(crate) limits: Limits,
-    pub(crate) waiting: Waiting,
-}
-
-impl Settings {
-    /// The step whose measured part contains a time.
-    pub(crate) fn step_of(&self, time: Nanos) -> Option<usize> {
-        if time < self.origin { None } else { self.schedule.measured_step_at(time - self.origin) }
-    }
-
-    /// The step that was being measured when the run ended.
-    fn last_step(&self, end: Nanos) -> Option<usize> {
-        self.step_of(end.min(self.origin + self.schedule.end()) - Nanos(1))
-    }
+    /// The last request that was put together before it was sent.
+    pub(crate) request_space: Vec<u8>,
 }
 
 impl<'a> Run<'a> {
     fn new(plan: Plan<'a>, descriptors: u64, has_progress: bool) -> Result<Run<'a>, RunError> {
-        let (closed_clients, under_way_max) = match plan.arrivals {
-            Arrivals::Closed { clients } => (Some(clients), usize::MAX),
-            Arrivals::Open { under_way_max, .. } => (None, under_way_max as usize),
-            Arrivals::Logged(_) => (None, usize::MAX),
-        };
-        let settle = plan.schedule.steps().first().map_or(Nanos::ZERO, |step| step.settle);
-        let at_least = Nanos::from_seconds(f64::from(closed_clients.unwrap_or(0)) / CONNECTS_PER_SECOND_MAX);
-        let ramp = plan.transport.ramp.unwrap_or(Nanos(settle.0 / 2)).max(at_least);
-        let quota = match plan.stop {
-            StopRule::Requests(requests) => Quota { requests, ..Quota::UNLIMITED },
-            StopRule::Visits(visits) => Quota { visits, ..Quota::UNLIMITED },
-            StopRule::ScheduleEnd | StopRule::Answered | StopRule::Failing => Quota::UNLIMITED,
-        };
         // Separate streams, so that requests do not depend on how connections are used.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
-        // A closed loop waits for its responses: delaying them would lower the load.
-        let batching = Batching::new(match (plan.waiting, closed_clients) {
-            (Waiting::Sleep { timer_slack }, None) => timer_slack,
-            _ => Nanos::ZERO,
-        });
-        let mut transport = plan.transport;
-        // A response that waits for the next loop iteration must not count as late.
-        transport.timestamps |= batching.are_limited();
         let users = match &plan.requests {
             Requests::Scenario(scenario) => Some(Users::new(Arc::clone(scenario), random.random())),
             _ => None,
         };
-        let (origin, started_at) = (clock::now(), SystemTime::now());
-        let workload = Workload::new(
-            plan.arrivals,
-            plan.requests,
-            plan.think,
-            transport.pipeline,
-            quota,
-            (origin, ramp),
-            plan.seed,
-        );
-        let reused = plan.connections != Connections::Close;
-        let steps = plan.schedule.steps().len();
-        let connector = Connector::new(
-            plan.target.address,
-            reused || plan.tls.is_some(),
-            descriptors,
-            &ConnectOptions {
-                sources: &transport.sources,
-                read_bytes_per_second: transport.read_bytes_per_second,
-                timestamps: transport.timestamps,
-            },
-        );
+        let mut settings = Settings::of(&plan);
+        let batching = Batching::new(settings.timer_slack());
+        // A response that waits for the next loop iteration must not count as late.
+        settings.transport.timestamps |= batching.are_limited();
+        let Plan { target, arrivals, requests, think, catalogue, tls, observe, seed, .. } = plan;
+        let (origin, steps) = (settings.origin, settings.schedule.steps().len());
+        let together = settings.transport.pipeline;
+        let times = (origin, settings.ramp());
         Ok(Run {
-            settings: Settings {
-                connections: plan.connections,
-                parks: reused && (workload.visits_share_connections() || workload.users_stay()),
-                under_way_max,
-                transport,
-                quota,
-                think: plan.think,
-                origin,
-                started_at,
-                closed_clients,
-                schedule: plan.schedule,
-                stop: plan.stop,
-                limits: plan.limits,
-                waiting: plan.waiting,
-            },
-            workload,
+            workload: Workload::new(arrivals, requests, think, together, settings.quota, times, seed),
             users,
-            catalogue: plan.catalogue,
+            catalogue,
             table: ClientTable::default(),
             shared: SharedConnections::default(),
             opener: Opener {
-                connector,
-                tls: plan.tls,
+                connector: settings.connector(target.address, tls.is_some(), descriptors),
+                tls,
                 random: Xoshiro256PlusPlus::seed_from_u64(random.random()),
                 refused_since: None,
             },
             wakeups: Wakeups::new(batching, origin)?,
             recorder: Recorder::new(
                 steps,
-                has_progress || plan.observe.timeline,
-                keeps_windows(&plan.observe),
-                plan.observe.requests.then(|| EachRequest::new(origin)),
+                has_progress || observe.timeline,
+                keeps_windows(&observe),
+                observe.requests.then(|| EachRequest::new(origin)),
             ),
             measurement: Measurement {
-                observer: Observer::new(&plan.observe, plan.waiting, steps, origin, started_at),
-                intervals: plan.observe.interval.map(|length| Intervals::new(steps, length)),
+                observer: Observer::new(&observe, settings.waiting, steps, origin, settings.started_at),
+                intervals: observe.interval.map(|length| Intervals::new(steps, length)),
                 steps: vec![StepSnapshots::default(); steps],
             },
             draining: None,
             buffer: Box::new([0; BUFFER_BYTES]),
-            visitor_request: Vec::new(),
+            request_space: Vec::new(),
+            settings,
         })
+    }
+
+    /// Returns true if connections are kept for the next client after a visit.
+    pub(crate) fn parks(&self) -> bool {
+        self.settings.connections != Connections::Close
+            && (self.workload.visits_share_connections() || self.workload.users_stay())
     }
 
     /// The completed share of the run, by time or by the remaining requests.
@@ -235,7 +151,9 @@ impl<'a> Run<'a> {
         let last_step = self.settings.last_step(end);
         let unanswered: Vec<usize> = self.table.clients.iter().map(|(key, _)| key).collect();
         for key in unanswered {
-            if let Some(waiting) = self.table.clients[key].pending.filter(|pending| pending.intended < end) {
+            // Some that were begun while draining had waited for a response that came after the end.
+            let is_due = |pending: &PendingRequest| pending.intended < end || pending.acted > Nanos::ZERO;
+            if let Some(waiting) = self.table.clients[key].pending.filter(is_due) {
                 self.recorder.leave_unfinished(&waiting, last_step);
             }
             self.count_held_up(key, end);

@@ -105,11 +105,8 @@ impl<'a> Form<'a> {
             (Version::Http11, Persistence::Close) => ("1.1", "Connection: close\r\n"),
             (Version::Http11, _) => ("1.1", ""),
         };
-        let names = |field: &String, name: &str| {
-            field.split(':').next().is_some_and(|given| name.eq_ignore_ascii_case(given))
-        };
         let is_own = |name: &str| own.iter().any(|own| own.eq_ignore_ascii_case(name));
-        let given = |name| is_own(name) || self.fields.iter().any(|field| names(field, name));
+        let given = |name| is_own(name) || self.sets(name);
         let mut suffix = format!(" HTTP/{protocol}\r\n");
         if !given("host") {
             suffix += &format!("Host: {}\r\n", self.target.host);
@@ -118,10 +115,19 @@ impl<'a> Form<'a> {
             suffix += concat!("User-Agent: sojourn/", env!("CARGO_PKG_VERSION"), "\r\n");
         }
         suffix += connection;
-        let fields = self.fields.iter().filter(|field| !own.iter().any(|own| names(field, own)));
+        let fields = self.fields.iter().filter(|field| !own.iter().any(|own| has_name(field, own)));
         fields.for_each(|field| suffix += &format!("{field}\r\n"));
         suffix
     }
+
+    /// Returns true if one of the extra fields has this name.
+    pub(crate) fn sets(&self, name: &str) -> bool {
+        self.fields.iter().any(|field| has_name(field, name))
+    }
+}
+
+fn has_name(field: &str, name: &str) -> bool {
+    field.split(':').next().is_some_and(|given| name.eq_ignore_ascii_case(given))
 }
 
 /// RFC 9110, 5.6.2.

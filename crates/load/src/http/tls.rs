@@ -19,7 +19,7 @@ use thiserror::Error as ThisError;
 
 use crate::http::{cause::Cause, target::Target};
 
-/// The protocol offered by ALPN: HTTP/2 is not supported.
+/// The protocols that ALPN offers: one of them, as a run speaks one.
 const HTTP1: &[u8] = b"http/1.1";
 pub(crate) const HTTP2: &[u8] = b"h2";
 /// How many servers' sessions are kept for resumption; a run has one server.

@@ -1,6 +1,7 @@
 //! The documents that can be requested: each request's bytes, prepared once, and the expected response.
 //!
-//! Requests are stored one after another in a single block of memory, so sending allocates nothing.
+//! Requests are stored one after another in a single block of memory, so sending allocates nothing. A body that they have
+//! in common is stored once.
 
 use std::collections::HashMap;
 
@@ -8,6 +9,7 @@ use sojourn_workload::web99::{
     self,
     requests::{APPLICATION_PATH, CGI_PATH, FileName, Kind},
 };
+use thiserror::Error;
 
 use crate::{
     http::{
@@ -26,7 +28,7 @@ use crate::{
     },
 };
 
-/// The most bytes of all requests together.
+/// The most bytes of all requests together, without the body that they share.
 const REQUEST_BYTES_MAX: usize = u32::MAX as usize;
 /// Fractional weights are scaled to integers by this factor.
 const WEIGHT_SCALE: f64 = 1e12;
@@ -36,6 +38,12 @@ pub struct Catalogue {
     requests: Vec<u8>,
     /// Where each request ends and the next begins.
     ends: Vec<u32>,
+    /// True if `REQUEST_BYTES_MAX` was reached: there are requests without bytes.
+    is_too_large: bool,
+    /// The body that requests share.
+    shared_body: Vec<u8>,
+    /// True if the shared body follows a document's request.
+    is_sharing: Vec<bool>,
     sizes: Vec<Size>,
     expected: Vec<Expected>,
     /// True if the response has no body whatever its head says (RFC 9112, 6.3: HEAD).
@@ -51,6 +59,16 @@ pub struct Catalogue {
     visitor_forms: Vec<(u32, VisitorForm)>,
     /// The load whose SPECweb99 file set has the documents, if they are of one.
     file_set_load: Option<u32>,
+}
+
+/// The requests of a catalogue have too many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "the requests for {documents} documents have more than {REQUEST_BYTES_MAX} bytes together\nhint: request fewer \
+     documents, or leave out header fields"
+)]
+pub struct RequestsTooLarge {
+    documents: usize,
 }
 
 /// Which responses are good.
@@ -75,8 +93,9 @@ enum Size {
 impl Catalogue {
     /// The target's own path. The first response determines its size, and later ones must agree.
     pub fn single(form: &Form<'_>) -> Catalogue {
-        let mut catalogue = Catalogue::empty(form);
-        catalogue.add(form, &form.target.path, None);
+        // Nothing else has the body, so it stands behind its head and need not be put there for each request.
+        let mut catalogue = Catalogue::empty(&Form { body: b"", ..form.clone() });
+        catalogue.add(form, &form.target.path, Some(form.body), None);
         catalogue
     }
 
@@ -85,7 +104,7 @@ impl Catalogue {
         let entries = file_list::parse(list)?;
         let mut catalogue = Catalogue::empty(form);
         for entry in &entries {
-            catalogue.add(form, &form.below(&entry.path), entry.size_bytes);
+            catalogue.add(form, &form.below(&entry.path), None, entry.size_bytes);
         }
         Ok((catalogue, Pick::Weighted(entries.iter().map(|entry| entry.weight).collect())))
     }
@@ -94,7 +113,7 @@ impl Catalogue {
     pub fn web99(form: &Form<'_>, load: u32) -> (Catalogue, Pick) {
         let mut catalogue = Catalogue::empty(form);
         let add = |file: web99::File| {
-            catalogue.add(form, &form.below(&file.path), Some(file.size_bytes));
+            catalogue.add(form, &form.below(&file.path), None, Some(file.size_bytes));
             (file.share * WEIGHT_SCALE) as u64
         };
         let weights = web99::files(load).map(add).collect();
@@ -122,15 +141,15 @@ impl Catalogue {
             let first = catalogue.ends.len() as u32;
             for file in web99::files(load) {
                 match kind {
-                    Kind::Static => catalogue.add(&own, &form.below(&file.path), Some(file.size_bytes)),
+                    Kind::Static => catalogue.add(&own, &form.below(&file.path), None, Some(file.size_bytes)),
                     Kind::Dynamic | Kind::CustomAdvertisement => {
-                        catalogue.add(&own, &format!("{}?{}", paths[0], file.path), None)
+                        catalogue.add(&own, &format!("{}?{}", paths[0], file.path), None, None)
                     }
-                    Kind::Cgi => catalogue.add(&own, &format!("{}?{}", paths[1], file.path), None),
+                    Kind::Cgi => catalogue.add(&own, &format!("{}?{}", paths[1], file.path), None, None),
                     Kind::Post => {
                         let name = FileName::parse(&file.path).expect("it is a file of the set");
                         let body = visitor::form_body(name);
-                        catalogue.add(&Form { body: body.as_bytes(), ..own.clone() }, &paths[0], None)
+                        catalogue.add(&own, &paths[0], Some(body.as_bytes()), None)
                     }
                 };
                 weights.push((file.share * share * WEIGHT_SCALE) as u64);
@@ -163,7 +182,7 @@ impl Catalogue {
         space: &'s mut Vec<u8>,
     ) -> &'s [u8] {
         space.clear();
-        space.extend_from_slice(self.request(document));
+        self.append_request(document, space);
         form.write(visitor, space);
         space
     }
@@ -174,8 +193,8 @@ impl Catalogue {
         let mut known = HashMap::new();
         let mut number = |request: session_file::Request| {
             *known.entry(request).or_insert_with_key(|request| {
-                let own = Form { method: &request.method, body: &request.contents, ..form.clone() };
-                catalogue.add(&own, &form.below(&request.uri), request.size_bytes)
+                let own = Form { method: &request.method, ..form.clone() };
+                catalogue.add(&own, &form.below(&request.uri), Some(&request.contents), request.size_bytes)
             })
         };
         let mut burst = |burst: Burst<session_file::Request>| Burst {
@@ -193,7 +212,7 @@ impl Catalogue {
         let mut catalogue = Catalogue::empty(form);
         let mut known = HashMap::new();
         let walk = markov_chain::parse(file)?.map(|path: String| {
-            *known.entry(path).or_insert_with_key(|path| catalogue.add(form, &form.below(path), None))
+            *known.entry(path).or_insert_with_key(|path| catalogue.add(form, &form.below(path), None, None))
         });
         Ok((catalogue, Requests::Walk(walk)))
     }
@@ -254,10 +273,34 @@ impl Catalogue {
         }
     }
 
+    /// Checks that all requests are there.
+    pub fn check(&self) -> Result<(), RequestsTooLarge> {
+        if self.is_too_large { Err(RequestsTooLarge { documents: self.ends.len() }) } else { Ok(()) }
+    }
+
+    /// The bytes of a document's request, but for the shared body.
     pub fn request(&self, document: u32) -> &[u8] {
         let index = document as usize;
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.requests[start as usize..self.ends[index] as usize]
+    }
+
+    /// Appends a document's whole request.
+    pub(crate) fn append_request(&self, document: u32, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(self.request(document));
+        if self.is_sharing[document as usize] {
+            bytes.extend_from_slice(&self.shared_body);
+        }
+    }
+
+    /// A document's whole request; put together in `space` if its body is the shared one.
+    pub(crate) fn whole_request<'s>(&'s self, document: u32, space: &'s mut Vec<u8>) -> &'s [u8] {
+        if !self.is_sharing[document as usize] {
+            return self.request(document);
+        }
+        space.clear();
+        self.append_request(document, space);
+        space
     }
 
     /// Returns true if the response has no body whatever its head says.
@@ -308,10 +351,14 @@ impl Catalogue {
         *contents.entry(document).or_insert(digest) == digest
     }
 
+    /// A catalogue whose requests share the form's body.
     pub(crate) fn empty(form: &Form<'_>) -> Catalogue {
         Catalogue {
             requests: Vec::new(),
             ends: Vec::new(),
+            is_too_large: false,
+            shared_body: form.body.to_vec(),
+            is_sharing: Vec::new(),
             sizes: Vec::new(),
             expected: Vec::new(),
             bodiless: Vec::new(),
@@ -324,21 +371,29 @@ impl Catalogue {
         }
     }
 
-    /// Adds a document; returns its number.
-    pub(crate) fn add(&mut self, form: &Form<'_>, path: &str, size_bytes: Option<u64>) -> u32 {
-        let requests = &mut self.requests;
+    /// Adds a document, whose request has a body of its own or the shared one; returns its number.
+    pub(crate) fn add(
+        &mut self,
+        form: &Form<'_>,
+        path: &str,
+        own_body: Option<&[u8]>,
+        size_bytes: Option<u64>,
+    ) -> u32 {
+        let Catalogue { requests, shared_body, .. } = self;
+        let body_bytes = own_body.map_or(shared_body.len(), <[u8]>::len);
+        let start = requests.len();
         requests.extend_from_slice(form.method.as_bytes());
         requests.push(b' ');
         requests.extend_from_slice(path.as_bytes());
         requests.extend_from_slice(self.suffix.as_bytes());
         // RFC 9110, 8.6: methods that usually have a body send a length even for an empty one.
-        if !form.body.is_empty() || matches!(form.method, "POST" | "PUT" | "PATCH") {
-            requests.extend_from_slice(format!("Content-Length: {}\r\n", form.body.len()).as_bytes());
+        if body_bytes > 0 || matches!(form.method, "POST" | "PUT" | "PATCH") {
+            requests.extend_from_slice(format!("Content-Length: {body_bytes}\r\n").as_bytes());
         }
         requests.extend_from_slice(b"\r\n");
-        requests.extend_from_slice(form.body);
-        assert!(requests.len() <= REQUEST_BYTES_MAX, "a trace of that many documents is refused earlier");
-        self.ends.push(requests.len() as u32);
+        requests.extend_from_slice(own_body.unwrap_or_default());
+        self.end_request(start, REQUEST_BYTES_MAX);
+        self.is_sharing.push(own_body.is_none() && body_bytes > 0);
         let is_head = form.method == "HEAD";
         self.sizes.push(match size_bytes {
             Some(_) if is_head => Size::Known(0),
@@ -349,6 +404,15 @@ impl Catalogue {
         self.expected.push(Expected::Success);
         self.bodiless.push(is_head);
         self.ends.len() as u32 - 1
+    }
+
+    /// Ends the request that begins at `start`; leaves it out if all have more than `bytes_max`.
+    fn end_request(&mut self, start: usize, bytes_max: usize) {
+        if self.requests.len() > bytes_max {
+            self.requests.truncate(start);
+            self.is_too_large = true;
+        }
+        self.ends.push(self.requests.len() as u32);
     }
 }
 
@@ -365,7 +429,7 @@ mod tests {
     }
 
     fn text(catalogue: &Catalogue, document: u32) -> String {
-        String::from_utf8_lossy(catalogue.request(document)).into_owned()
+        String::from_utf8_lossy(catalogue.whole_request(document, &mut Vec::new())).into_owned()
     }
 
     #[test]
@@ -390,6 +454,41 @@ mod tests {
         let expected = "POST /base/ HTTP/1.1\r\nHost: 127.0.0.1:81\r\nAccept: text/html\r\nuser-agent: me\r\n\
                         Content-Length: 3\r\n\r\na=1";
         assert_eq!(text(&Catalogue::single(&form), 0), expected);
+    }
+
+    #[test]
+    fn a_body_that_requests_share_is_stored_once() {
+        let target = target();
+        let body = vec![b'x'; 1_000_000];
+        let form = Form::get(&target, Version::Http11, Connections::KeepAlive);
+        let form = Form { method: "POST", body: &body, ..form };
+        let list: String = (0..100).map(|number| format!("/{number} 1\n")).collect();
+        let (catalogue, _) = Catalogue::mix(&form, &list).unwrap();
+        assert!(catalogue.requests.len() < body.len(), "{}", catalogue.requests.len());
+        for number in 0..100 {
+            let text = text(&catalogue, number);
+            let (head, sent) = text.split_once("\r\n\r\n").unwrap();
+            assert!(head.starts_with(&format!("POST /base/{number} ")), "{head}");
+            assert!(head.ends_with("\r\nContent-Length: 1000000") && sent.as_bytes() == body, "{head}");
+        }
+    }
+
+    #[test]
+    fn requests_above_the_limit_are_left_out_and_refused() {
+        let target = target();
+        let mut catalogue = Catalogue::single(&Form::get(&target, Version::Http11, Connections::KeepAlive));
+        assert_eq!(catalogue.check(), Ok(()));
+        let start = catalogue.requests.len();
+        catalogue.requests.extend_from_slice(b"GET /a");
+        catalogue.end_request(start, start + 6);
+        catalogue.requests.extend_from_slice(b"GET /b");
+        catalogue.end_request(start + 6, start + 6);
+        assert_eq!((catalogue.request(1), catalogue.request(2)), (&b"GET /a"[..], &b""[..]));
+        let refused = catalogue.check().unwrap_err().to_string();
+        assert!(
+            refused.starts_with("the requests for 3 documents have more than 4294967295 bytes"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::{
 };
 
 pub use arrivals::{ArrivalProcess, ScheduleError, Segment, parse as parse_schedule, rate as parse_rate};
-pub use catalogue::Catalogue;
+pub use catalogue::{Catalogue, RequestsTooLarge};
 pub use distribution::{Count, Distribution, Shape};
 pub use file_list::FilelistError;
 pub use markov_chain::WalkError;

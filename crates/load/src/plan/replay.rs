@@ -63,15 +63,15 @@ const PARTIAL: u16 = 206;
 impl Catalogue {
     /// The documents of a trace below the target's path, in order.
     pub fn trace(form: &Form<'_>, documents: &[Document], replayed: &Replayed) -> Catalogue {
-        let mut catalogue = Catalogue::empty(form);
+        let mut catalogue = Catalogue::empty(&Form { body: &replayed.body, ..form.clone() });
         let mut forms: HashMap<&str, Vec<String>> = HashMap::new();
         let mut host_before = None;
         for (index, document) in documents.iter().enumerate() {
             let host = replayed.host_of(document);
             let fields = forms.entry(host).or_insert_with(|| with_host(form, host));
             let (method, name) = replayed.method_of(document);
-            let body = if method == "GET" { &[][..] } else { &replayed.body };
-            let form = Form { method, body, fields, any_size: true, ..form.clone() };
+            let own_body = (method == "GET").then_some(&[][..]);
+            let form = Form { method, fields, any_size: true, ..form.clone() };
             if host_before != Some(host) {
                 catalogue.set_form(&form);
                 host_before = Some(host);
@@ -80,7 +80,7 @@ impl Catalogue {
                 Paths::Site => site_path(index as u32, document.size_bytes),
                 Paths::Original => sendable(name),
             };
-            let number = catalogue.add(&form, &form.below(&path), replayed.size_of(document));
+            let number = catalogue.add(&form, &form.below(&path), own_body, replayed.size_of(document));
             catalogue.expect(number, replayed.expected_of(document));
         }
         catalogue
@@ -130,7 +130,7 @@ fn logged_method(name: &str) -> Option<(&str, &str)> {
 fn with_host(form: &Form<'_>, host: &str) -> Vec<String> {
     let mut fields = form.fields.to_vec();
     let is_sendable = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_graphic());
-    if is_sendable {
+    if is_sendable && !form.sets("host") {
         fields.push(format!("Host: {host}"));
     }
     fields
@@ -166,7 +166,8 @@ mod tests {
         let form = Form::get(&target, Version::Http11, Connections::Close);
         let count = documents.len() as u32;
         let catalogue = Catalogue::trace(&form, &documents, replayed);
-        let text = |number| String::from_utf8_lossy(catalogue.request(number)).into_owned();
+        let text =
+            |number| String::from_utf8_lossy(catalogue.whole_request(number, &mut Vec::new())).into_owned();
         let texts = (0..count).map(text).collect();
         (catalogue, texts)
     }
@@ -205,6 +206,19 @@ mod tests {
         let checked = Replayed { check_sizes: true, host: Host::Named("c".into()), ..replayed };
         let (mut catalogue, texts) = requests(documents, &checked);
         assert!(!catalogue.agrees(0, 6) && texts.iter().all(|text| text.contains("Host: c\r\n")));
+    }
+
+    #[test]
+    fn a_host_field_of_the_form_is_the_only_one() {
+        let target = Target::resolve("http://127.0.0.1:81/").unwrap();
+        let fields = ["host: mine".to_owned()];
+        let form = Form { fields: &fields, ..Form::get(&target, Version::Http11, Connections::Close) };
+        let document = Document { host: "a.test".into(), ..Document::got("/x", 5) };
+        let replayed = Replayed { paths: Paths::Original, host: Host::Log, ..Replayed::default() };
+        let catalogue = Catalogue::trace(&form, &[document], &replayed);
+        let text = String::from_utf8_lossy(catalogue.request(0)).to_lowercase();
+        assert_eq!(text.matches("\r\nhost: ").count(), 1, "{text}");
+        assert!(text.contains("\r\nhost: mine\r\n"), "{text}");
     }
 
     #[test]

@@ -127,7 +127,7 @@ pub struct Undisturbed {
 pub struct CoreLoss {
     pub lost_fraction: f64,
     pub lost_in_a_window_max_seconds: f64,
-    /// The usual loss per window: the highest of the quietest quarter of windows, at most 5 ms. It comes from kernel
+    /// The usual loss per window: the highest of the quietest quarter of windows, at most 10 ms. It comes from kernel
     /// threads that work for the load, and from waking up.
     pub usual_in_a_window_seconds: f64,
     /// The source of the figures.

@@ -49,10 +49,13 @@ impl Run {
         if viewer.is_vanished() {
             return;
         }
-        if let Some(rate) = viewer.read_rate() {
-            rate.waiting = false;
+        if let Some(rate) = viewer.read_rate()
+            && mem::replace(&mut rate.waiting, false)
+        {
+            // If there is nothing to read yet, what arrives later is an event again.
+            self.watch(key);
         }
-        match &viewer.protocol {
+        match &self.table.viewers[key].protocol {
             Protocol::Rtsp(_) => self.read_messages(key, now),
             Protocol::Hls(_) => self.read_response(key, now),
         }

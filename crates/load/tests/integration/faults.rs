@@ -11,8 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::scripted::{MS, Server, Then, answer, closed, closing, ok, replay, report, trace};
-use sojourn_load::{Limits, Observe, Plan, Report, StopRule, Target, Transport, run};
+use crate::scripted::{MS, Server, Then, answer, closed, closing, ok, replay, report, size_in, trace};
+use sojourn_load::{
+    Catalogue, Connections, Form, Limits, Observe, Plan, Replayed, Report, StopRule, Target, Transport,
+    Version, run,
+};
 use sojourn_measure::Nanos;
 
 /// Every other request meets the fault; the others are answered.
@@ -141,6 +144,24 @@ fn what_is_unanswered_at_the_end_is_counted() {
     assert_eq!((report.figures.requests, report.figures.errors), (0, 0));
     assert_eq!(report.figures.unfinished, 20, "ten without an answer, ten held up behind them");
     assert!(report.figures.response_time_seconds.p50.is_none());
+}
+
+/// Both requests of a session are due before the end. The first is answered after it, and the second needs another
+/// connection then.
+#[test]
+fn what_was_due_before_the_end_is_sent_on_another_connection() {
+    let server = Server::start(|stream, head, _| {
+        thread::sleep(Duration::from_millis(600));
+        answer(stream, &ok(size_in(head)));
+        Then::Close
+    });
+    let trace = trace(5, 0, &[0, 100 * MS], 5);
+    let plan = replay(&server, &trace, 400);
+    let form = Form::get(&plan.target, Version::Http11, Connections::Close);
+    let catalogue = Catalogue::trace(&form, &trace.documents, &Replayed::default());
+    let report = report(Plan { catalogue, connections: Connections::Close, ..plan });
+    let figures = &report.figures;
+    assert_eq!((figures.requests, figures.errors, figures.unfinished), (10, 0, 0), "{figures:?}");
 }
 
 /// One of two clients is never served: its request was due in the warm-up, and waits for the whole run.

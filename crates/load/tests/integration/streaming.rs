@@ -2,12 +2,15 @@
 
 use crate::film_server;
 use std::{
-    sync::atomic::AtomicBool,
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
-use crate::film_server::{FilmServer, Script, goodbye, packet};
+use crate::{
+    film_server::{FilmServer, Script, goodbye, packet},
+    scripted::{Server, answer, ok},
+};
 use sojourn_load::viewers::{
     Film, HlsPlan, Quality, StreamLimits, StreamPlan, StreamReport, Transport, run_streams,
 };
@@ -201,6 +204,33 @@ fn slow_viewers_are_kept_from_reading() {
     assert!(read < 30_000.0, "{read} bytes/s of 112000 were read");
 }
 
+/// A segment comes in two parts. When the line of the slow viewer is free after the first, nothing is there to read.
+#[test]
+fn slow_viewers_read_on_after_a_pause_of_the_server() {
+    let playlist = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\na.ts\n#EXTINF:2,\nb.ts\n#EXT-X-ENDLIST\n";
+    let server = Server::start(move |stream, head, _| {
+        if head.starts_with("GET /film.m3u8 ") {
+            let length = playlist.len();
+            let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{playlist}");
+            return answer(stream, response.as_bytes());
+        }
+        let segment = ok(1_000);
+        answer(stream, &segment[..500]);
+        thread::sleep(Duration::from_millis(200));
+        answer(stream, &segment[500..])
+    });
+    let film = Film::resolve(&format!("http://{}/film.m3u8", server.address)).unwrap();
+    let script = FilmServer::start(Script::default());
+    let slow = StreamPlan {
+        films: vec![film],
+        slow_share: 1.0,
+        slow_bytes_per_second: 100_000.0,
+        ..plan(&script, Transport::Http, 2_000)
+    };
+    played(slow);
+    assert_eq!(server.requests.load(Ordering::SeqCst), 3, "the playlist and both segments");
+}
+
 #[test]
 fn receiver_reports_tell_the_server_what_was_lost() {
     let packets = (0..800)
@@ -350,7 +380,7 @@ fn an_interrupted_run_keeps_what_was_measured() {
     let mut rows = 0;
     let mut stop = |_: &_| {
         rows += 1;
-        interrupted.store(rows >= 3, std::sync::atomic::Ordering::Relaxed);
+        interrupted.store(rows >= 3, Ordering::Relaxed);
     };
     let report =
         run_streams(plan(&server, Transport::Udp, 60_000), &interrupted, Some(&mut stop)).unwrap().report();

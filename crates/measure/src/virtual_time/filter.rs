@@ -53,8 +53,8 @@ mod tests {
     fn it_stops_at_its_calls_alone() {
         let filter = stopping_at(&[35, 228, 318]);
         for call in 0..400 {
-            let is_held = [35, 228, 318].contains(&call);
-            let expected = if is_held { libc::SECCOMP_RET_TRACE } else { libc::SECCOMP_RET_ALLOW };
+            let is_traced = [35, 228, 318].contains(&call);
+            let expected = if is_traced { libc::SECCOMP_RET_TRACE } else { libc::SECCOMP_RET_ALLOW };
             assert_eq!(given(&filter, ARCHITECTURE, call), expected, "{call}");
         }
         assert_eq!(given(&filter, 0x4000_0003, 228), libc::SECCOMP_RET_ALLOW);

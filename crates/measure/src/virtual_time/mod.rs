@@ -47,7 +47,7 @@ struct State {
     steps: Mutex<Steps>,
     changed: Condvar,
     is_aborting: AtomicBool,
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "nothing is held there"))]
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "nothing is traced there"))]
     passes: bool,
 }
 
@@ -122,13 +122,13 @@ pub fn take_turns(core: usize) -> io::Result<()> {
 }
 
 /// Starts the program and traces it until all its processes have ended. Returns the first one's exit code, or 128 plus
-/// the number of the signal that ended it. `held` receives their process IDs.
+/// the number of the signal that ended it. `virtual_time` receives their process IDs.
 ///
 /// # Errors
 /// If it cannot be traced or started.
 #[cfg(target_arch = "x86_64")]
-pub fn run(command: &mut Command, held: &VirtualTime) -> Result<i32, VirtualTimeError> {
-    tracer::run(command, held)
+pub fn run(command: &mut Command, virtual_time: &VirtualTime) -> Result<i32, VirtualTimeError> {
+    tracer::run(command, virtual_time)
 }
 
 /// Tracing is not supported here.

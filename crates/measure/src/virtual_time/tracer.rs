@@ -19,19 +19,19 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 const ABORT_TOGETHER_MAX: Duration = Duration::from_secs(1);
 
 /// See [`super::run`].
-pub fn run(command: &mut Command, held: &VirtualTime) -> Result<i32, VirtualTimeError> {
+pub fn run(command: &mut Command, virtual_time: &VirtualTime) -> Result<i32, VirtualTimeError> {
     let filter = filter::stopping_at(syscalls::INTERCEPTED);
     // SAFETY: only system calls between fork and exec.
     unsafe { command.pre_exec(move || ptrace::prepare(&filter)) };
     // The kernel reports stops to the thread that starts the program.
     let root = command.spawn().map_err(VirtualTimeError::Start)?.id().cast_signed();
-    held.add(root);
-    let mut tracer = Holding {
-        held,
+    virtual_time.add(root);
+    let mut tracer = Tracer {
+        virtual_time,
         root,
         known: HashSet::new(),
         chance: Chance::default(),
-        time: Time::new(held.0.passes),
+        time: Time::new(virtual_time.0.passes),
         code: None,
         aborted: HashMap::new(),
     };
@@ -42,12 +42,12 @@ pub fn run(command: &mut Command, held: &VirtualTime) -> Result<i32, VirtualTime
             WaitStatus::NoTracees => break,
         }
     }
-    held.end();
+    virtual_time.end();
     Ok(tracer.code.unwrap_or_default())
 }
 
-struct Holding<'a> {
-    held: &'a VirtualTime,
+struct Tracer<'a> {
+    virtual_time: &'a VirtualTime,
     root: libc::pid_t,
     known: HashSet<Tracee>,
     chance: Chance,
@@ -57,18 +57,18 @@ struct Holding<'a> {
     aborted: HashMap<libc::pid_t, (Tracee, Instant)>,
 }
 
-impl Holding<'_> {
+impl Tracer<'_> {
     fn follow(&mut self, tracee: Tracee, stop: Stop) {
         let is_new = self.known.insert(tracee);
         if is_new {
             tracee.follow();
-            self.held.add(tracee.process());
+            self.virtual_time.add(tracee.process());
         }
         match stop {
             Stop::Ended(ended) => {
                 self.known.remove(&tracee);
                 self.time.forget(tracee);
-                self.held.remove(tracee.0);
+                self.virtual_time.remove(tracee.0);
                 if tracee.0 == self.root {
                     self.code = Some(ended);
                 }
@@ -81,7 +81,7 @@ impl Holding<'_> {
             Stop::Signal(_) if is_new => tracee.resume(0),
             Stop::Signal(libc::SIGSTOP) if self.time.end(tracee) => tracee.resume(0),
             Stop::Event => tracee.resume(0),
-            Stop::Signal(libc::SIGABRT) if self.held.is_aborting() => {
+            Stop::Signal(libc::SIGABRT) if self.virtual_time.is_aborting() => {
                 self.aborted.insert(tracee.process(), (tracee, Instant::now()));
             }
             Stop::Signal(signal) => tracee.resume(signal),
@@ -92,7 +92,7 @@ impl Holding<'_> {
     /// Resumes the aborted processes with their signal, once all have stopped.
     fn abort_together(&mut self) {
         let Some(since) = self.aborted.values().map(|&(_, since)| since).min() else { return };
-        let all_stopped = lock(&self.held.0.pids).iter().all(|pid| self.aborted.contains_key(pid));
+        let all_stopped = lock(&self.virtual_time.0.pids).iter().all(|pid| self.aborted.contains_key(pid));
         if all_stopped || since.elapsed() >= ABORT_TOGETHER_MAX {
             self.aborted.drain().for_each(|(_, (tracee, _))| tracee.resume(libc::SIGABRT));
         }
@@ -105,13 +105,13 @@ impl Holding<'_> {
             ptrace::wait_for_event(Some(ABORT_TOGETHER_MAX));
             return self.abort_together();
         }
-        let Some(until) = self.held.until() else { return ptrace::wait_for_event(None) };
+        let Some(until) = self.virtual_time.until() else { return ptrace::wait_for_event(None) };
         // Processes on the same core run until they wait.
         thread::yield_now();
         if !self.time.is_at_rest(&self.known) {
             ptrace::wait_for_event(Some(LOOK_AGAIN));
         } else if self.time.step(until) {
-            self.held.arrive(self.time.passed());
+            self.virtual_time.arrive(self.time.passed());
         }
     }
 }

@@ -148,19 +148,21 @@ impl Session {
         self.last_activity
     }
 
-    /// Sets up `track`, or changes its transport.
+    /// Sets up `track`, or changes its transport, which goes on with the source that it has. Returns the transport.
     ///
     /// # Errors
     /// 455 while playing.
-    pub fn set_up(&mut self, track: Track) -> Result<(), Status> {
+    pub fn set_up(&mut self, track: Track) -> Result<&Transport, Status> {
         if self.playing().is_some() {
             return Err(Status::MethodNotValidInThisState);
         }
-        match self.tracks.iter_mut().find(|known| known.number == track.number) {
-            Some(known) => known.transport = track.transport,
+        let known = self.tracks.iter().position(|known| known.number == track.number);
+        let position = known.unwrap_or(self.tracks.len());
+        match self.tracks.get_mut(position) {
+            Some(known) => known.transport = Transport { source: Some(known.source), ..track.transport },
             None => self.tracks.push(track),
         }
-        Ok(())
+        Ok(&self.tracks[position].transport)
     }
 
     /// Starts playing, or seeks while playing. `begin` returns the keyframe time at or before a film time.
@@ -274,7 +276,9 @@ mod tests {
 
     fn session(tracks: usize) -> Session {
         let mut session = Session::new(SessionId(7), at(0));
-        (0..tracks).for_each(|number| session.set_up(track(number)).unwrap());
+        for number in 0..tracks {
+            session.set_up(track(number)).unwrap();
+        }
         session
     }
 
@@ -328,6 +332,15 @@ mod tests {
         let still = Timeline { supports_scale: false, ..FILM };
         let playing = session.play(None, (None, Some(8.0)), still, begin, at(20)).unwrap();
         assert_eq!(playing.scale, 1.0);
+    }
+
+    #[test]
+    fn a_track_that_is_set_up_again_keeps_its_source() {
+        let mut session = session(1);
+        let transport = Transport { source: Some(2), ..Transport::interleaved((4, 5)) };
+        let again = session.set_up(Track { source: 2, transport, ..track(0) }).unwrap();
+        assert_eq!((again.source, again.channels), (Some(1), Some((4, 5))));
+        assert_eq!((session.tracks.len(), session.tracks[0].source), (1, 1));
     }
 
     #[test]

@@ -9,6 +9,9 @@ use crate::access_log::Ending;
 /// Connections accepted in one loop iteration.
 const ACCEPTS_PER_ITERATION: usize = 64;
 
+/// Sessions examined for a connection to close: who sets up many beside one that plays must not cost more.
+const CANDIDATES_MAX: usize = 64;
+
 /// The response to a connection above the limit.
 pub(super) const SHED: &[u8] =
     b"RTSP/1.0 503 Service Unavailable\r\nServer: Sojourn\r\nConnection: close\r\n\r\n";
@@ -52,7 +55,7 @@ impl Server<'_> {
             return self.site.scoreboard.release(permit);
         }
         self.counts.count(Counter::ConnectionsAccepted);
-        self.new_connections.enter(arrival.peer, token);
+        self.sessionless.enter(arrival.peer, token);
         self.connections.insert(Connection::new(arrival.socket, addresses, permit, listener, self.now));
         self.make_ready(token);
     }
@@ -71,21 +74,30 @@ impl Server<'_> {
         }
     }
 
-    /// Closes a connection without a session, or one whose session never played; returns true if there was one.
+    /// Closes a connection without a session, or else one whose sessions have never played; returns true if there was
+    /// one.
     fn evict_connection(&mut self) -> bool {
-        let connection = match (self.new_connections.eviction_candidate(), self.unplayed.eviction_candidate())
-        {
-            (Some(connection), _) => connection,
-            (None, Some(session)) => {
-                let connection = self.streams.at(session).connection;
-                self.end(session, Ending::Displaced);
-                connection
-            }
-            (None, None) => return false,
-        };
+        let sessionless = self.sessionless.eviction_candidate();
+        let Some(connection) = sessionless.or_else(|| self.unplayed_connection()) else { return false };
+        for session in self.connections.at(connection).sessions.clone() {
+            self.end(session, Ending::Displaced);
+        }
         self.counts.count(Counter::LimitConnections);
         self.close(connection);
         true
+    }
+
+    /// A connection whose sessions have never played. The end of others would make no room for a connection: they have
+    /// none any more, or share it with one that plays.
+    fn unplayed_connection(&mut self) -> Option<u64> {
+        let candidates: Vec<u64> = self.unplayed.eviction_candidates().take(CANDIDATES_MAX).collect();
+        candidates.into_iter().find_map(|session| {
+            let token = self.streams.at(session).connection;
+            let mut sessions = self.connections.find(token)?.sessions.iter();
+            let is_unplayed =
+                sessions.all(|session| self.streams.find(*session).is_none_or(|it| !it.session.has_played()));
+            is_unplayed.then_some(token)
+        })
     }
 
     /// Closes connections without a session above their limit. Called between loop iterations.
@@ -95,8 +107,8 @@ impl Server<'_> {
             self.counts.count(Counter::LimitSetups);
             self.end(session, Ending::Displaced);
         }
-        while self.new_connections.len() > self.site.settings.sessionless_connections_max {
-            let Some(connection) = self.new_connections.eviction_candidate() else { break };
+        while self.sessionless.len() > self.site.settings.sessionless_connections_max {
+            let Some(connection) = self.sessionless.eviction_candidate() else { break };
             self.counts.count(Counter::LimitSessionlessConnections);
             self.close(connection);
         }

@@ -26,7 +26,7 @@ use sojourn_server::{
     listening_is_complete,
 };
 
-use crate::admission::{Admission, NewConnections};
+use crate::admission::{Admission, EvictionOrder};
 use crate::authentication::{Authenticator, Users};
 use crate::control_connection::{self, Connection};
 use crate::counters::{Counter, Counts, Published};
@@ -44,6 +44,9 @@ const SWEEP_PERIOD: Duration = Duration::from_secs(1);
 
 /// Between two publications of the counters.
 const PUBLISH_PERIOD: Duration = Duration::from_millis(250);
+
+/// Between two judgements of the disk.
+const DISK_PERIOD: Duration = Duration::from_millis(250);
 
 /// Events taken from one wait.
 const EVENTS_MAX: usize = 512;
@@ -99,9 +102,10 @@ pub struct Server<'a> {
     sources: HashMap<u32, u64>,
     /// When each playing session must send next; the serial identifies outdated entries.
     due: BinaryHeap<Reverse<(Duration, u64, u32)>>,
-    new_connections: NewConnections,
+    /// Connections without a session.
+    sessionless: EvictionOrder,
     /// Sessions that have never played.
-    unplayed: NewConnections,
+    unplayed: EvictionOrder,
     /// When each session that may never have played started, oldest first.
     setups: VecDeque<(Duration, u64)>,
     admission: Admission,
@@ -110,6 +114,8 @@ pub struct Server<'a> {
     clock: Clock,
     now: Duration,
     swept: Duration,
+    /// When the disk was last judged.
+    judged: Duration,
     shown: Duration,
     counts: Counts,
     /// How long this thread had waited for a core when it started.
@@ -173,14 +179,15 @@ impl<'a> Server<'a> {
             receivers: HashMap::new(),
             sources: HashMap::new(),
             due: BinaryHeap::new(),
-            new_connections: NewConnections::default(),
-            unplayed: NewConnections::default(),
+            sessionless: EvictionOrder::default(),
+            unplayed: EvictionOrder::default(),
             setups: VecDeque::new(),
             admission,
             ready: VecDeque::new(),
             clock: Clock::new(),
             now,
             swept: now,
+            judged: now,
             shown: now,
             counts: Counts::default(),
             waited_before: None,
@@ -227,6 +234,9 @@ impl<'a> Server<'a> {
             if self.now.saturating_sub(self.swept) >= SWEEP_PERIOD {
                 self.sweep();
             }
+            if self.now.saturating_sub(self.judged) >= DISK_PERIOD {
+                self.judge_disk();
+            }
             self.publish();
         }
         self.end_all();
@@ -250,7 +260,7 @@ impl<'a> Server<'a> {
         // One iteration may not end all expired sessions.
         let setup = self.setups.front().map(|(began, _)| *began + self.site.settings.setup_timeout);
         let setup = setup.map_or(SWEEP_PERIOD, |end| end.saturating_sub(now).max(SLOT));
-        due.min(setup).min(PUBLISH_PERIOD)
+        due.min(setup).min(DISK_PERIOD).min(PUBLISH_PERIOD)
     }
 
     fn handle(&mut self, token: u64, flags: epoll::EventFlags) {
@@ -296,19 +306,24 @@ impl<'a> Server<'a> {
         }
     }
 
+    /// While data comes from the disk later than allowed, no other session begins to play.
+    fn judge_disk(&mut self) {
+        self.judged = self.now;
+        let is_behind = self.film_cache.read_delay(self.now) > self.site.settings.read_delay_max;
+        self.admission.set_disk_behind(is_behind);
+    }
+
     fn publish(&mut self) {
         if self.now.saturating_sub(self.shown) < PUBLISH_PERIOD && !self.shown.is_zero() {
             return;
         }
         self.shown = self.now;
-        let is_disk_behind = self.film_cache.read_delay(self.now) > self.site.settings.read_delay_max;
-        self.admission.set_disk_behind(is_disk_behind);
         let playing = self.streams.iter().filter(|stream| stream.schedule.is_some()).count() as u64;
         let counts = &mut self.counts;
         counts.set(Counter::SessionsPlaying, playing);
         counts.set(Counter::SessionsReady, self.streams.len() as u64 - playing);
         counts.set(Counter::SessionsUnplayed, self.unplayed.len() as u64);
-        counts.set(Counter::ConnectionsWithoutSession, self.new_connections.len() as u64);
+        counts.set(Counter::ConnectionsWithoutSession, self.sessionless.len() as u64);
         counts.set(Counter::ConnectionsOpen, self.connections.len() as u64);
         counts.set(Counter::BandwidthReserved, self.admission.reserved());
         counts.set(Counter::FilmsOpen, self.film_cache.film_count() as u64);

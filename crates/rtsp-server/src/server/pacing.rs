@@ -164,11 +164,11 @@ impl Server<'_> {
                 return Sent::Done;
             }
         };
-        let transport = match connection {
-            None => Transport::Datagrams(&mut self.ports[stream.ports]),
+        let sink = match connection {
+            None => PacketSink::Datagrams(&mut self.ports[stream.ports]),
             Some(token) => {
                 self.unsent.push(token);
-                Transport::Connection(self.connections.at(token))
+                PacketSink::Connection(self.connections.at(token))
             }
         };
         if due.sent_packets == 0 {
@@ -176,7 +176,7 @@ impl Server<'_> {
             stream.totals.lateness_max = stream.totals.lateness_max.max(lateness);
             self.counts.lateness.record(lateness.into());
         }
-        let part = stream.send(position, schedule, due, bytes, transport, &mut self.counts);
+        let part = stream.send(position, schedule, due, bytes, sink, &mut self.counts);
         if part.is_none() {
             stream.drop_used(position, &due.unit);
         }
@@ -244,7 +244,8 @@ impl Server<'_> {
     }
 }
 
-enum Transport<'w> {
+/// Where a session's packets go.
+enum PacketSink<'w> {
     Datagrams(&'w mut Ports),
     Connection(&'w mut Connection),
 }
@@ -281,7 +282,7 @@ impl Stream {
         schedule: &crate::send_schedule::Schedule,
         due: &Due,
         bytes: &[u8],
-        mut transport: Transport<'_>,
+        mut sink: PacketSink<'_>,
         counts: &mut Counts,
     ) -> Option<usize> {
         let burst_bytes = self.burst_bytes(bytes.len()) as u64;
@@ -308,12 +309,12 @@ impl Stream {
             known.sequence = known.sequence.wrapping_add(1);
             let parts = [&header.bytes()[..], packet.head(), packet.body];
             let length = parts.iter().map(|part| part.len()).sum::<usize>() as u64;
-            match (&mut transport, receiver, known.transport.channels) {
-                (Transport::Datagrams(ports), Some(to), _) => {
+            match (&mut sink, receiver, known.transport.channels) {
+                (PacketSink::Datagrams(ports), Some(to), _) => {
                     ports.datagrams.push(to, &parts);
                     counts.add(Counter::SentBytes, length);
                 }
-                (Transport::Connection(connection), _, Some((channel, _))) => {
+                (PacketSink::Connection(connection), _, Some((channel, _))) => {
                     connection.push_packet(channel, &parts)
                 }
                 _ => return None,

@@ -201,7 +201,7 @@ impl Server<'_> {
             }
         };
         let before = connection.waiting_bytes();
-        let mut writer = write::response(connection.datagrams(), status, sequence);
+        let mut writer = write::response(connection.output(), status, sequence);
         for (name, value) in &answer.fields {
             writer = writer.field(name, value);
         }

@@ -64,10 +64,9 @@ impl Server<'_> {
             Some(stream) => stream,
             None => self.begin(token, request, target, open)?,
         };
-        let transport = track.transport.clone();
         self.forget_ports(stream);
         let served = self.streams.at(stream);
-        let outcome = served.session.set_up(track);
+        let outcome = served.session.set_up(track).cloned();
         if is_new && outcome.is_ok() {
             served.senders.push(Sender::default());
             if served.session.has_played() {
@@ -75,9 +74,8 @@ impl Server<'_> {
             }
         }
         self.remember_ports(stream);
-        outcome?;
         let fields =
-            [("Transport", transport.to_string())].into_iter().chain(self.session_field(Some(stream)));
+            [("Transport", outcome?.to_string())].into_iter().chain(self.session_field(Some(stream)));
         Ok(Some(Answer::with(fields)))
     }
 

@@ -132,7 +132,7 @@ impl Server<'_> {
         let Some(connection) = self.connections.find(token) else { return };
         let sessions = std::mem::take(&mut connection.sessions);
         let permit = connection.permit;
-        self.new_connections.release(token);
+        self.sessionless.release(token);
         // Closing the socket removes it from epoll.
         drop(self.connections.remove(token));
         self.site.scoreboard.release(permit);
@@ -175,7 +175,7 @@ impl Server<'_> {
         connection.sessions.retain(|known| *known != session);
         if connection.sessions.is_empty() {
             connection.since = self.now;
-            self.new_connections.enter(connection.peer, token);
+            self.sessionless.enter(connection.peer, token);
         }
     }
 
@@ -183,7 +183,7 @@ impl Server<'_> {
     pub(super) fn attach(&mut self, token: u64, session: u64) {
         let connection = self.connections.at(token);
         connection.sessions.push(session);
-        self.new_connections.release(token);
+        self.sessionless.release(token);
     }
 
     /// Stops associating reports from the ports of session `token` with it.

@@ -131,6 +131,33 @@ fn connections_without_a_session_give_way() {
 }
 
 #[test]
+fn a_session_that_makes_no_room_for_a_connection_stays() {
+    let settings = Settings { connections_max: 2, ..Settings::default() };
+    let (counts, log) = serving(settings, |address| {
+        // A session waits for its client to connect again, ...
+        let mut vanishing = Client::connect(address);
+        let orphan = set_up(&mut vanishing, 46_000).session();
+        drop(vanishing);
+        std::thread::sleep(Duration::from_millis(300));
+        // ... and another one has not played, beside one that has.
+        let mut viewer = Client::connect(address);
+        let played = set_up(&mut viewer, 46_002).session();
+        assert_eq!(play(&mut viewer, &played), 200);
+        let unplayed = set_up(&mut viewer, 46_004).session();
+        let mut other = Client::connect(address);
+        let session = other.set_up();
+        assert_eq!(play(&mut other, &session), 200);
+        let mut third = Client::connect(address);
+        assert_eq!(third.say("").status, 503);
+        for session in [&played, &unplayed, &orphan] {
+            assert_eq!(play(&mut viewer, session), 200, "{session}");
+        }
+    });
+    assert_eq!(counts.value(Counter::LimitConnections), 1, "the one that was refused");
+    assert!(!log.contains("end=displaced"), "{log}");
+}
+
+#[test]
 fn silent_and_vanished_clients_are_let_go() {
     let second = Duration::from_secs(1);
     let settings = Settings {

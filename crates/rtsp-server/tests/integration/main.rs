@@ -277,6 +277,23 @@ fn a_film_by_datagrams() {
 }
 
 #[test]
+fn a_track_that_is_set_up_again_says_who_sends_it() {
+    serving(Settings::default(), |address| {
+        let mut client = Client::connect(address);
+        let offer = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n";
+        let session = client.ask("SETUP", "/film.mp4/trackID=1", offer).session();
+        let fields = format!("{offer}Session: {session}\r\n");
+        let again = client.ask("SETUP", "/film.mp4/trackID=1", &fields);
+        let source = again.fields["transport"].split(';').find_map(|part| part.strip_prefix("ssrc="));
+        let source = u32::from_str_radix(source.unwrap(), 16).unwrap();
+        assert_eq!(client.ask("PLAY", "/film.mp4", &format!("Session: {session}\r\n")).status, 200);
+        let packets = packets_until_goodbye(&mut client, 1);
+        let mut sources = packets.values().flatten().map(|(header, _)| header.source);
+        assert!(!packets.is_empty() && sources.all(|sent| sent == source), "{source:08x}");
+    });
+}
+
+#[test]
 fn refusals() {
     serving(Settings::default(), |address| {
         let mut client = Client::connect(address);

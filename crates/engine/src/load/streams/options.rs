@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use sojourn_load::{
-    TICK, duration, parse_rate,
+    duration,
     viewers::{Film, HlsPlan, Quality, StreamLimits, StreamPlan, Transport, Variant},
 };
 use sojourn_measure::Nanos;
 
-use crate::load::generator::{Format, bit_rate};
+use crate::load::arrivals::positive_rate;
+use crate::load::generator::{Format, bit_rate, interval, share};
 use crate::text_file;
 
 /// Load a streaming server: viewers of films, by RTSP or HLS, judged as a player would judge them.
@@ -251,24 +252,4 @@ fn variant(text: &str) -> Result<Variant, String> {
             _ => Err(format!("{text:?} is not lowest, highest or a number from 1 on")),
         },
     }
-}
-
-/// Parses a share: `5%` or `0.05`.
-fn share(text: &str) -> Result<f64, String> {
-    let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
-    let share = number.trim().parse::<f64>().ok().map(|number| number / scale);
-    share
-        .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| format!("{text:?} is not a share; write it as 5% or 0.05"))
-}
-
-fn positive_rate(text: &str) -> Result<f64, String> {
-    let rate = parse_rate(text).map_err(|error| error.to_string())?;
-    if rate > 0.0 { Ok(rate) } else { Err("the rate must be above 0".into()) }
-}
-
-fn interval(text: &str) -> anyhow::Result<Nanos> {
-    let interval = duration::parse(text)?;
-    ensure!(interval >= TICK, "an interval of {text} is shorter than 100 ms");
-    Ok(interval)
 }

@@ -36,9 +36,9 @@ impl Run<'_> {
                     connection.http.response.reset_keeping_head(false, false);
                 }
                 let visitor = &self.table.clients[owner].visitor;
-                self.catalogue.request_of(pending.document, form, visitor, &mut self.visitor_request)
+                self.catalogue.request_of(pending.document, form, visitor, &mut self.request_space)
             }
-            _ => self.catalogue.request(pending.document),
+            _ => self.catalogue.whole_request(pending.document, &mut self.request_space),
         };
         match connection.http.send(bytes) {
             Ok(true) => self.sent(key, was_connecting, now),
@@ -67,7 +67,8 @@ impl Run<'_> {
     /// Sends a connection's first exchange and those pipelined with it in one piece.
     fn send_together(&mut self, key: usize, now: Nanos) {
         let first = self.table.connections[key].exchange.pending;
-        let mut bytes = self.catalogue.request(first.document).to_vec();
+        let mut bytes = Vec::new();
+        self.catalogue.append_request(first.document, &mut bytes);
         let Some(owner) = self.table.connections[key].owner else { return };
         let room = {
             let Connection { requests_max, http, .. } = &self.table.connections[key];
@@ -82,14 +83,17 @@ impl Run<'_> {
             let mut pending = self.pending(due, first.intended);
             pending.acted = now;
             self.recorder.begin(pending.step, now);
-            bytes.extend_from_slice(self.catalogue.request(pending.document));
+            self.catalogue.append_request(pending.document, &mut bytes);
             self.table.connections[key].pipelined.push_back(Exchange {
                 pending,
                 sent: now,
                 first_byte: None,
             });
         }
-        match self.table.connections[key].http.send(&bytes) {
+        let http = &mut self.table.connections[key].http;
+        // Whatever comes of it, all of them are under way on this connection.
+        http.state = State::Sending;
+        match http.send(&bytes) {
             Ok(_) => self.sent(key, false, now),
             Err(error) => self.fail_or_retry(key, cause::cause(error), now),
         }
@@ -116,5 +120,67 @@ impl Run<'_> {
         if let Err(error) = self.table.connections[key].http.send_rest() {
             self.fail_or_retry(key, cause::cause(error), now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use rustix::net::{Shutdown, shutdown};
+    use sojourn_measure::clock;
+
+    use super::*;
+    use crate::{
+        http::{
+            request::{Form, Version},
+            target::Target,
+        },
+        plan::{
+            Arrivals, Catalogue, Connections, Distribution, Limits, Observe, Pick, Plan, Requests, Schedule,
+            StopRule, Think, Transport, Waiting,
+        },
+    };
+
+    /// A run of one client that sends four requests together.
+    fn run(url: &str) -> Run<'static> {
+        let target = Target::resolve(url).unwrap();
+        let plan = Plan {
+            catalogue: Catalogue::single(&Form::get(&target, Version::Http11, Connections::KeepAlive)),
+            target,
+            arrivals: Arrivals::Closed { clients: 1 },
+            requests: Requests::Pick(Pick::First),
+            think: Think::AfterAnswer(Distribution::NONE),
+            connections: Connections::KeepAlive,
+            tls: None,
+            transport: Transport { pipeline: 4, ..Transport::default() },
+            schedule: Schedule::single(Nanos::ZERO, Nanos(1_000_000_000), None),
+            stop: StopRule::ScheduleEnd,
+            limits: Limits::default(),
+            waiting: Waiting::Sleep { timer_slack: Nanos::ZERO },
+            observe: Observe::default(),
+            seed: 1,
+        };
+        Run::new(plan, 64, false).unwrap()
+    }
+
+    #[test]
+    fn requests_that_cannot_be_sent_together_all_fail() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut run = run(&format!("http://{}/", listener.local_addr().unwrap()));
+        let visit_state = run.workload.start().unwrap();
+        let client = run.table.add_client(visit_state);
+        let due = run.workload.first(&mut run.table.clients[client].visit_state).unwrap();
+        run.open(client);
+        // From now on it is established.
+        let _server = listener.accept().unwrap();
+        let http = &mut run.table.connections[run.table.clients[client].connection.unwrap()].http;
+        http.state = State::Idle;
+        shutdown(&http.socket, Shutdown::Write).unwrap();
+        run.table.clients[client].pending = Some(run.pending(due, clock::now()));
+        run.dispatch(client);
+        let totals = run.recorder.totals;
+        assert_eq!((totals.errors, totals.in_flight.count), (4, 0));
+        assert!(run.table.clients[client].connection.is_none());
     }
 }
