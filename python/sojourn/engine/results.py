@@ -161,7 +161,7 @@ class CoreLoss(Record):
     lost_fraction: float
     lost_in_a_window_max_seconds: float
     usual_in_a_window_seconds: float
-    """The usual loss per window: the highest of the quietest quarter of windows, at most 5 ms.
+    """The usual loss per window: the highest of the quietest quarter of windows, at most 10 ms.
 
     It comes from kernel threads that work for the load, and from waking up.
     """
