@@ -164,7 +164,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 RATE, STAGES, TABLE = "#rate path.line", "#stages li", "#table td"
 SHOWN = {
     "load URL --rate 200 --duration 6s": RATE,
-    "replay LOG URL --paths original": RATE,
+    "replay LOG URL --paths original --scale 1": RATE,
     "probe --interval 100ms --duration 6s -- sleep 60": TABLE,
     "study flash/single-file --quick --output RUN": STAGES,
     "assess SMALL --effort quick --output RUN": STAGES,

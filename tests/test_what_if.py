@@ -491,7 +491,7 @@ def test_measured_points_stay_and_what_is_beyond_them_is_said_to_be(browser: Pag
     assert "mean, measured" in browser.evaluate(plot)
     fill(browser, "what-if-traffic", "3")
     settled(browser)
-    assert "Extrapolated: measured from 1 to 2" in answer(browser)
+    assert "Extrapolated: measured from × 1 to × 2." in answer(browser)
     assert "mean, measured" in browser.evaluate(plot)
     fill(browser, "what-if-traffic", "1.5")
     settled(browser)
