@@ -55,6 +55,9 @@ def test_the_page_needs_its_token_and_its_own_name(page: LivePage) -> None:
     # A page of another site whose name was made to resolve to this machine.
     assert get(page, f"/?{query}", Host="attacker.example:80").status == 403
     assert get(page, f"/other?{query}").status == 404
+    # At port 80 browsers leave it out.
+    assert get(page, f"/?{query}", Host="127.0.0.1").status == 200
+    assert get(page, f"/?{query}", Host="[").status == 400
 
 
 def test_the_command_line_cannot_leave_its_place(page: LivePage) -> None:

@@ -432,3 +432,35 @@ def test_the_page_works_at_every_width_and_has_names(browser: Page, tmp_path: Pa
             assert browser.complaints == []
     finally:
         browser.resize(1280, 900)
+
+
+@built
+@in_chromium
+@pytest.mark.slow
+def test_a_station_called_done_is_one_and_a_name_is_kept_when_the_drawing_is_clicked(
+    browser: Page, tmp_path: Path
+) -> None:
+    with page_of(None, tmp_path) as page:
+        show(browser, page)
+        press(browser, "add-station")
+        fill(browser, "Name", "done")
+        # Where nothing is drawn.
+        drag(browser, *[tuple(each + 5 for each in middle(browser, "svg .sink, svg"))] * 2)  # type: ignore[arg-type]
+        names = browser.evaluate("[...document.querySelectorAll('.station')].map((each) => each.dataset.station)")
+        assert names == ["done"]
+        press(browser, "add-class")
+        fill(browser, "Name", "buyers")
+        browser.press("Tab")
+        fill(browser, "Arrival rate", "60/s")
+        browser.press("Tab")
+        settled(browser)
+        places = browser.evaluate(
+            "['.station[data-station=done]', '.sink']"
+            ".map((each) => document.querySelector(each).getAttribute('transform'))"
+        )
+        assert places[0] != places[1]
+        # Ends at the station: another visit, not the end of the route.
+        drag(browser, middle(browser, ".source .port"), middle(browser, ".station[data-station=done] .title"))
+        settled(browser)
+        assert "done is overloaded" in text_of(browser, "sentence")
+        assert browser.complaints == []

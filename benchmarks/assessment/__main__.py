@@ -28,6 +28,8 @@ from sojourn.results.run_folder import RunFolder
 
 NAME = "assessment-benchmark"
 talk = Console(stderr=True)
+ASKED = "asked.json"
+"""The effort and the revision of an answer, in its folder."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,8 @@ def _answers(cells: Sequence[_Cell], efforts: dict[str, str], output: Path, seco
     """Puts answers that an earlier run has saved first: they take no time."""
     cores = machine.two_cores()
     started, longest = time.monotonic(), 0.0
-    kept = {cell: summary for cell in cells if (summary := _kept(cell.folder(output))) is not None}
+    asked = {cell: {"effort": efforts[cell.kind.name], "revision": machine.revision()} for cell in cells}
+    kept = {cell: summary for cell in cells if (summary := _kept(cell.folder(output), asked[cell])) is not None}
     yield from (_run(cell, summary) for cell, summary in kept.items())
     for cell in (each for each in cells if each not in kept):
         begun = time.monotonic()
@@ -134,16 +137,19 @@ def _answers(cells: Sequence[_Cell], efforts: dict[str, str], output: Path, seco
             _sojourn("assess", str(log_of(cell.subject, output)), *options, "--format", "json", "--output", str(folder))
         longest = max(longest, time.monotonic() - begun)
         if (folder / "summary.json").exists():
+            (folder / ASKED).write_text(json.dumps(asked[cell]))
             yield _run(cell, read_summary(RunFolder.open(folder)))
         else:
             talk.print(f"no answer: {folder.name}", highlight=False)
 
 
-def _kept(folder: Path) -> Summary | None:
-    """Returns the complete results of an earlier run of this version."""
+def _kept(folder: Path, asked: dict[str, str]) -> Summary | None:
+    """Returns the complete results of an earlier run that asked for the same of this revision."""
     try:
+        if json.loads((folder / ASKED).read_text()) != asked:
+            return None
         summary = read_summary(RunFolder.open(folder))
-    except (CouldNotRun, OSError):
+    except (CouldNotRun, OSError, ValueError):
         return None
     return summary if summary.complete else None
 

@@ -81,6 +81,12 @@ impl<'b> Metadata<'b> {
         i64::from(self.lifetime) - i64::from(self.age(now))
     }
 
+    /// Returns true if it may answer at `now`, without revalidation, requests that were coalesced with the one that fetched or
+    /// revalidated it (RFC 9111, 4, 5.2.2.2 and 5.2.2.4).
+    pub fn may_be_shared(&self, now: i64) -> bool {
+        !(self.no_cache || self.forbids_stale && self.freshness(now) <= 0)
+    }
+
     /// The first second in which it is stale.
     pub fn expires_at(&self) -> i64 {
         self.response_time + i64::from(self.lifetime) - i64::from(self.initial_age)
@@ -216,6 +222,20 @@ mod tests {
         let bare = Metadata { entity_tag: b"", last_modified: None, stale_if_error: 9, ..stored };
         assert_eq!(bare.useful_until(), Some(1050));
         assert_eq!(Metadata { forbids_stale: false, ..bare }.useful_until(), Some(1059));
+    }
+
+    #[test]
+    fn whether_coalesced_requests_share_it() {
+        let may_stale = Metadata { forbids_stale: false, ..plain() };
+        for (stored, until_stale, when_stale) in [
+            (plain(), true, false),
+            (may_stale, true, true),
+            (Metadata { no_cache: true, ..may_stale }, false, false),
+        ] {
+            assert_eq!(stored.may_be_shared(1049), until_stale, "{stored:?}");
+            assert_eq!(stored.may_be_shared(1050), when_stale, "{stored:?}");
+        }
+        assert!(!Metadata { lifetime: 0, ..plain() }.may_be_shared(1000), "stale on arrival");
     }
 
     #[test]

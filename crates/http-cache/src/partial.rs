@@ -64,7 +64,8 @@ pub fn storable_part(
         None => storable(request, &whole, policy)?,
         Some(stored) => match freshen(stored, request, whole.fields, whole.moments, whole.via, policy) {
             Freshened::Stored(metadata) => metadata,
-            Freshened::Apart(..) => return Err(NotStorable::SetCookie),
+            // Stored if the part itself says which fields are not for others.
+            Freshened::Apart(metadata, _) => storable(request, &whole, policy).map(|_| metadata)?,
             Freshened::Once(_, reason) => return Err(reason),
             Freshened::Changed => return Err(NotStorable::Vary),
         },
@@ -143,6 +144,11 @@ mod tests {
         assert_eq!(both.lifetime, 90);
         let value = |name| Section(both.fields).values(name).collect::<Vec<_>>();
         assert_eq!((value("a"), value("b")), (vec![b"2".as_slice()], vec![b"1".as_slice()]));
+        let cookie = "ETag: \"x\"\r\nContent-Range: bytes 4-8/9\r\nSet-Cookie: a=b\r\n";
+        assert_eq!(part(cookie, Some(&bytes)).unwrap_err(), NotStorable::SetCookie);
+        let named = format!("{cookie}Cache-Control: public, max-age=60, no-cache=\"set-cookie\"\r\n");
+        let (_, both) = part(&named, Some(&bytes)).unwrap();
+        assert!(!Section(Metadata::read(&both).unwrap().fields).has("set-cookie"));
         for (refused, why) in [
             ("Cache-Control: max-age=60\r\nContent-Range: bytes 2-3/*\r\n", NotStorable::Status),
             ("Cache-Control: max-age=60\r\nContent-Type: multipart/byteranges\r\n", NotStorable::Status),

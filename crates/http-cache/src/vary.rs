@@ -2,15 +2,15 @@
 //! one (RFC 9111, 4.1).
 //!
 //! The values of those fields make the secondary key. Normalisation keeps the meaning: lines of one field are joined,
-//! in preference lists whitespace, case and order are removed, and in other lists whitespace around commas. Fields that
-//! are no lists are only trimmed.
+//! in preference lists whitespace around commas and semicolons, case and order are removed, and in other lists whitespace
+//! around commas. Fields that are no lists are only trimmed. Other whitespace counts: an origin may read `d e` unlike `de`.
 
 use sojourn_http::token::is_token;
 
 use super::fields::Section;
 use super::forward::is_set_here;
 
-/// Fields compared without regard to case, whitespace and order: weights express the preference, not the order.
+/// Fields compared without regard to case, order, and whitespace around separators: weights express the preference, not the order.
 const PREFERENCES: [&str; 3] = ["accept-encoding", "accept-language", "accept-charset"];
 
 /// Fields whose values may have commas although they are no lists. Every other field is a list, or has no commas outside
@@ -86,11 +86,14 @@ pub fn secondary_key(names: &str, request: Section<'_>) -> Vec<u8> {
 
 const KEY_BYTES_USUAL: usize = 128;
 
-/// Appends the members sorted, deduplicated, in lower case and without whitespace.
+/// Appends the members sorted, deduplicated, in lower case and without whitespace around semicolons.
 fn append_preference<'b>(key: &mut Vec<u8>, values: impl Iterator<Item = &'b [u8]>) {
     let normal = |member: &'b [u8]| {
-        let kept = member.iter().filter(|byte| !byte.is_ascii_whitespace());
-        kept.map(u8::to_ascii_lowercase)
+        let parts = member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii).enumerate();
+        parts.flat_map(|(index, part)| {
+            let separator = (index > 0).then_some(b';');
+            separator.into_iter().chain(part.iter().map(u8::to_ascii_lowercase))
+        })
     };
     let split = |value: &'b [u8]| value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     let mut members: Vec<&[u8]> = values.flat_map(split).filter(|member| !member.is_empty()).collect();
@@ -175,7 +178,7 @@ mod tests {
         assert!(same(
             "accept-encoding",
             "Accept-Encoding: gzip, br;q=0.5\r\n",
-            "accept-encoding: BR; q=0.5,gzip\r\n"
+            "accept-encoding: BR ;\tq=0.5,gzip\r\n"
         ));
         assert!(same(
             "accept-language",
@@ -197,6 +200,12 @@ mod tests {
         assert!(!same("bar,foo", "Foo: 1\r\n", "Bar: 1\r\n"));
         assert!(!same("bar,foo", "Bar: 1\r\n", "Foo: 1\r\nBar: 1\r\n"));
         assert!(!same("accept-encoding", "Accept-Encoding: gzip\r\n", "Accept-Encoding: gzip;q=0\r\n"));
+        for (one, other) in
+            [("de-DE,de;q=0.9", "d e-DE,de;q=0. 9"), ("de", "d\te"), ("de;q=0", "de;q= 0"), ("de", "de;")]
+        {
+            let line = |value: &str| format!("Accept-Language: {value}\r\n");
+            assert!(!same("accept-language", &line(one), &line(other)), "{one} and {other}");
+        }
         assert!(!same("user-agent", "User-Agent: a, b\r\n", "User-Agent: b, a\r\n"));
         assert_ne!(
             secondary_key("foo", Section(b"Foo: 1\r\n")),

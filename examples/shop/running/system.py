@@ -50,11 +50,15 @@ class System:
 
     def restart(self, knobs: Mapping[str, float]) -> dict[str, Any]:
         """Starts all but the database again, with other knobs."""
-        if "database" not in self._known()["parts"]:
+        if "database" not in self._known()["parts"] or not self._process("database").runs:
             raise Failed(f"no shop runs in {self._folder}: shop start --folder {self._folder}")
         parts = ORDER[1:]
         self._end(parts)
-        return self._start_parts(parts, knobs)
+        try:
+            return self._start_parts(parts, knobs)
+        except BaseException:
+            self._end(parts)
+            raise
 
     def stop(self) -> None:
         """Ends all parts that still run."""
@@ -155,9 +159,11 @@ class System:
             # A request may wait half a minute for a database that is gone; the end does not wait for it.
             command += ["--worker-connections=1000", "--no-control-socket", "--graceful-timeout=5"]
             environment = {**self._environment(known), **knobs}
+            # Earlier starts are in the log, too.
+            begin = log.stat().st_size if log.exists() else 0
             process = start(command, log, environment, self._source, passed=[number])
             port = int(listening.getsockname()[1])
-        wait_until(lambda: log.read_text().count("Booting worker") >= values.count("workers"), process, log)
+        wait_until(lambda: log.read_bytes()[begin:].count(b"Booting worker") >= values.count("workers"), process, log)
         return process, port
 
     def _start_worker(self, known: dict[str, Any], knobs: Mapping[str, str]) -> tuple[Process, None]:

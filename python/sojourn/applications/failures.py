@@ -27,6 +27,7 @@ CURES: Mapping[str, str] = {
     "status_4xx": "the target refuses what the log has as answered: is it the right target, does it need --login?",
     "status_5xx": "the target fails: its own error log says why",
     "wrong_status": "the target does not answer as the log says: is it the right target, does it need --login?",
+    "body_encoded": "answers are compressed, so that they cannot be checked: leave Accept-Encoding out",
     "check_failed": "answers are not what the scenario says they should be",
     "value_missing": "answers do not have what the scenario takes from them: have the pages changed?",
     "value_unusable": "a value that a request needs is missing, or cannot stand where it should",

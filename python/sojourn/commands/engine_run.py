@@ -156,15 +156,25 @@ def _measure(
     verdicts = [each.judge(result) for each in thresholds]
     written = _write(result, typed, verdicts, folder, wanted)
     _print(result, verdicts, wanted, written, embed="--embed" in words)
-    # A run limited by the generator says nothing about the server, so it passes no threshold.
-    void = bool(verdicts) and result.limited_because is not None
     lost = result.lost_machines
     if lost and verdicts and not wanted.accepts_lost_machines:
         said = f"the thresholds are void: {', '.join(lost)} generated no load to the end"
         talk.print(f"{said}; --accept-lost-machines judges them all the same", soft_wrap=True, highlight=False)
-    whole = result.complete or (wanted.accepts_lost_machines and result.is_whole_without_lost)
-    if not whole or _failed_because(result) or void or not all(verdict.passed for verdict in verdicts):
+    if has_failed(result, verdicts, wanted):
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)
+
+
+def is_whole(result: LoadResult, wanted: RunOptions) -> bool:
+    """Whether nothing of a run is missing."""
+    return result.complete or (wanted.accepts_lost_machines and result.is_whole_without_lost)
+
+
+def has_failed(result: LoadResult, verdicts: Sequence[Verdict], wanted: RunOptions) -> bool:
+    """Whether a run ends with exit code 1."""
+    # A run limited by the generator says nothing about the server, so it passes no threshold.
+    void = bool(verdicts) and result.limited_because is not None
+    passed = all(verdict.passed for verdict in verdicts)
+    return not is_whole(result, wanted) or _failed_because(result) is not None or void or not passed
 
 
 def _told(views: Sequence[Progress], line: ProgressLine) -> None:

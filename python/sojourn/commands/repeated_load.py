@@ -42,7 +42,7 @@ def run(words: Sequence[str], wanted: RunOptions, repeat: Repeat) -> None:
     known = None if repeat.baseline is None else group(repeat.baseline)
     sides = [words] if repeat.against is None else [_on(words, repeat.against), words]
     found, passed = _measure(sides, wanted, repeat.times)
-    whole = all(len(runs) == repeat.times and all(run.complete for run in runs) for runs in found)
+    whole = all(len(runs) == repeat.times for runs in found)
     groups = [Group(url, runs) for url, runs in zip([_url(side) for side in sides], found, strict=True) if runs]
     comparison = None
     if known is not None:
@@ -97,7 +97,7 @@ def _measure(sides: Sequence[Sequence[str]], wanted: RunOptions, times: int) -> 
             place = load_folder.create(parent / str(turn.number))
         result = with_saturation(runners[turn.side](turn.words, None), engine_run.line_bits_per_second(wanted))
         verdicts = [each.judge(result) for each in thresholds] if turn.side == len(sides) - 1 else []
-        passed = passed and all(verdict.passed for verdict in verdicts)
+        passed = passed and not engine_run.has_failed(result, verdicts, wanted)
         if place is not None:
             load_folder.write(place, result, turn.words, verdicts, environment.describe(result.record.machine))
             write_report(place.path)

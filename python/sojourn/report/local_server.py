@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import sys
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
@@ -70,6 +71,11 @@ class _Server(ThreadingHTTPServer):
         self.local = local
         super().__init__(address, Exchange)
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        # A browser that goes away is none.
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
 
 class Exchange(BaseHTTPRequestHandler):
     """A request, and the ways to answer it."""
@@ -91,12 +97,16 @@ class Exchange(BaseHTTPRequestHandler):
         self._handle()
 
     def _handle(self) -> None:
-        asked = urlsplit(self.path)
+        # A page of another site that made its name resolve to this address sends that name.
+        try:
+            asked, host = urlsplit(self.path), urlsplit(f"//{self.headers.get('Host', '')}").hostname
+        except ValueError:
+            self.close_connection = True
+            self.send(HTTPStatus.BAD_REQUEST, b"that is no address\n")
+            return
         self.place = asked.path
         self._fields = parse_qs(asked.query)
         self.token = self.field("token")
-        # A page of another site that made its name resolve to this address sends that name.
-        host = self.headers.get("Host", "").rpartition(":")[0]
         if host not in (HOST, "localhost") or not self.server.local.knows(self.token):
             # A body is not read, so the connection is of no further use.
             self.close_connection = True

@@ -112,6 +112,11 @@ impl CacheOptions {
         self.cache_memory.unwrap_or_else(|| budget(MEMORY_BYTES, MEMORY_SHARE))
     }
 
+    /// The memory of each process's cache, if there are so many `workers`.
+    pub fn memory_of_process(&self, scope: CacheScope, workers: usize) -> usize {
+        self.memory() / if scope == CacheScope::Worker { workers.max(1) } else { 1 }
+    }
+
     /// The number of memory files, given the `usable` descriptors.
     pub fn files_max(&self, usable: usize) -> usize {
         if self.memory() > 0 { self.cache_memory_files.min(usable / 8) } else { 0 }
@@ -156,8 +161,8 @@ impl CacheOptions {
                 "{option} needs one shared cache, but each process of this architecture has its own\n{ONE_PROCESS}"
             );
         }
-        let share = if scope == CacheScope::Worker { workers.max(1) } else { 1 };
-        let settings = Settings { memory_bytes: self.memory() / share, shards: 1, ..self.settings(0) };
+        let memory_bytes = self.memory_of_process(scope, workers);
+        let settings = Settings { memory_bytes, shards: 1, ..self.settings(0) };
         Ok((self.memory() > 0).then(|| Cache::new(settings, self.policy()).private()))
     }
 

@@ -16,10 +16,11 @@ use crate::serve::applications::draw_pseudonym;
 use crate::serve::binary_upgrade::{Handover, Inheritance, Offer};
 use crate::serve::config::expand;
 use crate::serve::launcher::Launcher;
+use crate::serve::options::bucket::let_signers_wait;
 use crate::serve::origin::add_bucket;
 use crate::serve::print::print;
 use crate::serve::privileges::Identity;
-use crate::serve::sandbox::{add_upstreams, directory_of};
+use crate::serve::sandbox::{add_upstreams, place_of};
 use crate::serve::site::{descriptors, usable_descriptors};
 use crate::serve::{pin, serve};
 
@@ -51,6 +52,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     let (mut site, mut proxy) = options.site(architecture, Scoreboard::new())?;
     if scope != CacheScope::Server {
         proxy.upstreams.iter_mut().for_each(Upstream::share_among_processes);
+        let_signers_wait(&proxy.upstreams);
     }
     let health_check = options.upstreams.health_check();
     ensure!(
@@ -67,6 +69,13 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     site.tls = options.tls.tls_of(&listeners.listeners, None)?;
     let admin = options.listening.admin_listener(&mut inheritance)?;
     let offer = Offer::new(&listeners.listeners, listeners.are_passed, admin)?;
+    let cache_bytes = options.cache.memory_of_process(scope, site.workers) as u64;
+    memory::reserve_for_cache(cache_bytes);
+    if cache_bytes as f64 > site.limits.memory_limit as f64 * memory::CACHE_SHARE_MAX {
+        eprintln!(
+            "warning: --cache-memory is more than seven eighths of the memory limit: once the cache is full, new connections are answered 503\nhint: set a smaller --cache-memory, or a larger --memory-limit"
+        );
+    }
     // All sockets of a port must belong to one user, so they are opened before the user changes.
     let listeners = architecture.listeners(listeners.listeners, site.workers)?;
     if let Some(user) = &options.process.user {
@@ -77,7 +86,8 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     if scope == CacheScope::Server {
         options.cache.make_directory();
     }
-    options.process.enter_sandbox(&options.needs(&proxy)?)?;
+    let needs = Needs { io_uring: architecture.uses_io_uring(), ..options.needs(&proxy)? };
+    options.process.enter_sandbox(&needs)?;
     let files_max = options.cache.files_max(usable_descriptors(descriptors()));
     let (cache, _disk_threads) = options.cache.open(scope, site.workers, files_max)?;
     proxy.cache = if proxy.forward.is_some() { cache } else { cache.map(Cache::as_surrogate) };
@@ -97,7 +107,7 @@ impl Options {
     /// The needs of `proxy` once it has started.
     fn needs(&self, proxy: &Proxy) -> anyhow::Result<Needs> {
         let mut needs = Needs { write: self.cache.cache_dir.iter().cloned().collect(), ..Needs::default() };
-        needs.append.extend(directory_of(self.log.access_log.as_deref()));
+        needs.append.extend(place_of(self.log.access_log.as_deref()));
         if proxy.forward.is_some() {
             needs.read.extend(RESOLVER.iter().map(PathBuf::from));
             needs.connections = Connections::Any;
@@ -129,9 +139,7 @@ impl Options {
         site.workers = workers;
         site.scoreboard = scoreboard;
         let processes = if architecture.cache_scope() == Some(CacheScope::Worker) { workers } else { 1 };
-        // Answers that lie in files in memory are no part of what a process itself uses.
-        site.limits =
-            self.limits.limits(architecture, connections_max, processes, self.cache.memory() as u64);
+        site.limits = self.limits.limits(architecture, connections_max, processes);
         site.limits.upstream = self.forward.limits(self.upstreams.limits());
         site.log = self.log.open(&site.scoreboard)?;
         let general = &self.upstream;

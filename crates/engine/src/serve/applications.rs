@@ -17,6 +17,7 @@ use sojourn_server::{Architecture, CacheScope, Site};
 
 use super::application_socket::ApplicationSocket;
 use super::options::Options;
+use super::options::bucket::let_signers_wait;
 use super::options::route::{RouteValue, Target};
 use super::options::routes::Command;
 
@@ -96,6 +97,7 @@ impl Options {
         let is_one = architecture.cache_scope() == Some(CacheScope::Server);
         if !is_one {
             upstreams.iter_mut().for_each(Upstream::share_among_processes);
+            let_signers_wait(&upstreams);
         }
         let proxy = if services.is_empty() {
             None

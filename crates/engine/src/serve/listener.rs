@@ -14,7 +14,7 @@ use rustix::net::sockopt::{set_tcp_congestion, socket_acceptconn, socket_type};
 use rustix::net::{SocketType, listen as set_backlog};
 
 use sojourn_server::connection::Transport;
-use sojourn_server::{BACKLOG, LISTENERS_MAX, Listener, defer_accept};
+use sojourn_server::{BACKLOG, LISTENERS_MAX, Listener, defer_accept, enter_admin};
 
 use super::binary_upgrade::Inheritance;
 use super::options::listen::{ListenOptions, TlsOptions};
@@ -66,7 +66,10 @@ impl ListenOptions {
     /// The admin listener's socket, if configured.
     pub fn admin_listener(&self, inheritance: &mut Inheritance) -> anyhow::Result<Option<TcpListener>> {
         let Some(address) = &self.admin_listen else { return Ok(None) };
-        inheritance.admin(address).map_or_else(|| listen(address), Ok).map(Some)
+        let admin = inheritance.admin(address).map_or_else(|| listen(address), Ok)?;
+        // Processes that serve must not keep it open.
+        enter_admin(admin.as_fd());
+        Ok(Some(admin))
     }
 
     fn adjust(&self, listener: &TcpListener) -> anyhow::Result<()> {

@@ -2,16 +2,16 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use sojourn_measure::affinity::pin_to;
 use sojourn_server::connection::Transport;
+use sojourn_server::sandbox::Needs;
 use sojourn_server::{
-    Architecture, CLOSING_MAX, Listener, Requests, Scoreboard, Site, Stop, admin, architecture, enter_admin,
-    memory, metrics, reopen_on_signal,
+    Architecture, CLOSING_MAX, Listener, Requests, Scoreboard, Site, Stop, admin, architecture, memory,
+    metrics, reopen_on_signal,
 };
 use toml::Value;
 
@@ -65,9 +65,6 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     let listeners = options.listening.listeners(&options.tls, &mut inheritance)?;
     site.tls = options.tls.tls_of(&listeners.listeners, options.tickets)?;
     let admin = options.listening.admin_listener(&mut inheritance)?;
-    if let Some(admin) = &admin {
-        enter_admin(admin.as_fd());
-    }
     let offer = Offer::new(&listeners.listeners, listeners.are_passed, admin)?;
     // All sockets of a port must belong to one user, so they are opened before the user changes.
     let listeners = architecture.listeners(listeners.listeners, site.workers)?;
@@ -80,7 +77,8 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     let routes = options.open_routes(&mut site, architecture)?;
     // The programs that inetd executes enter it themselves.
     if architecture.cache_scope().is_some() {
-        options.process.enter_sandbox(&options.needs(routes.proxy.as_deref())?)?;
+        let needs = options.needs(routes.proxy.as_deref())?;
+        options.process.enter_sandbox(&Needs { io_uring: architecture.uses_io_uring(), ..needs })?;
     }
     options.watch_upstreams(&routes)?;
     if let Some(application) = &routes.application {

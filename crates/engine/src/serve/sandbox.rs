@@ -10,7 +10,8 @@ use sojourn_server::sandbox::{Connections, Needs, RESOLVER, enter};
 
 use super::options::Options;
 use super::options::process::ProcessOptions;
-use super::origin::url_of;
+use super::options::route::Target;
+use super::origin::{add_bucket, url_of};
 
 impl ProcessOptions {
     /// Enters the sandbox with all threads and processes started from now on; reports parts that this system lacks.
@@ -48,18 +49,30 @@ impl Options {
             Links::Inside | Links::None => root.clone(),
         });
         let mut needs = Needs { read: read.collect(), ..Needs::default() };
-        needs.append.extend(directory_of(self.log.access_log.as_deref()));
+        needs.append.extend(place_of(self.log.access_log.as_deref()));
         if let Some(proxy) = proxy {
             add_upstreams(proxy, &mut needs);
+        }
+        let upstreams = self.routes.route.iter().filter_map(|route| match &route.target {
+            Target::Upstreams(urls, _) => Some(urls),
+            _ => None,
+        });
+        for location in upstreams.flatten().filter_map(|url| url.bucket.as_ref()) {
+            add_bucket(location, &self.upstreams.s3, &mut needs)?;
         }
         self.add_origins(&mut needs)?;
         Ok(needs)
     }
 }
 
-/// The directory of a log, in which log rotation creates the file anew.
-pub fn directory_of(log: Option<&Path>) -> Option<PathBuf> {
-    let parent = log?.parent()?;
+/// The directory of a log, in which log rotation creates the file anew. Of a log in `/dev`, the device or file that it is, if
+/// that has a name: nothing is created there.
+pub fn place_of(log: Option<&Path>) -> Option<PathBuf> {
+    let log = log?;
+    if log.starts_with("/dev") && !log.starts_with("/dev/shm") {
+        return log.canonicalize().ok();
+    }
+    let parent = log.parent()?;
     Some(if parent.as_os_str().is_empty() { ".".into() } else { parent.to_owned() })
 }
 
@@ -79,4 +92,19 @@ pub fn add_upstreams(proxy: &Proxy, needs: &mut Needs) {
     ports.sort_unstable();
     ports.dedup();
     needs.connections = Connections::To(ports);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_in_dev_needs_no_other_device() {
+        let place = |log: &str| place_of(Some(Path::new(log)));
+        assert_eq!(place("/dev/null"), Some("/dev/null".into()));
+        assert_eq!(place("/dev/none"), None);
+        assert_eq!(place("/dev/shm/access.log"), Some("/dev/shm".into()));
+        assert_eq!(place("/var/log/access.log"), Some("/var/log".into()));
+        assert_eq!(place("access.log"), Some(".".into()));
+    }
 }

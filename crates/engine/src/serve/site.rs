@@ -129,7 +129,7 @@ impl Options {
             documents_max,
             recheck_after: self.caching.recheck_after,
         };
-        (budgets, self.limits.limits(architecture, connections_max, processes, 0))
+        (budgets, self.limits.limits(architecture, connections_max, processes))
     }
 
     /// The requested residency test, or the default. A requested one that does not work is an error. The default one is

@@ -17,7 +17,7 @@ use crate::serve::binary_upgrade::{Handover, Inheritance, Offer, SUCCEED};
 use crate::serve::launcher::Launcher;
 use crate::serve::listener::{inherit_or_listen, listen};
 use crate::serve::privileges::Identity;
-use crate::serve::sandbox::directory_of;
+use crate::serve::sandbox::place_of;
 use crate::serve::site::{descriptors, usable_descriptors};
 use crate::serve::{listener::notify_ready, pin};
 
@@ -85,7 +85,7 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
 impl Options {
     /// The needs of the server once it has started.
     fn needs(&self) -> Needs {
-        let append = directory_of(self.access_log.as_deref()).into_iter().collect();
+        let append = place_of(self.access_log.as_deref()).into_iter().collect();
         Needs { read: vec![self.root.clone()], append, datagrams: true, ..Needs::default() }
     }
 }

@@ -15,7 +15,7 @@ use crate::engine::{DEADLINE, ENGINE, Server, over_all};
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::{Signal, kill_process};
 use sojourn_server::{ALL, CLOSING_MAX, Counter};
-use sojourn_testing::fixture;
+use sojourn_testing::{fixture, until};
 
 /// Sends numbered requests from two clients, one of which keeps its connection; returns how many were answered.
 /// `meanwhile` runs beside them.
@@ -250,4 +250,29 @@ fn a_format_that_is_not_known_is_refused() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.starts_with("error: the log format's directive `%Z` at column 4"), "{said}");
     assert!(said.contains("\nhint: "), "{said}");
+}
+
+/// The process that writes the lines of the others is their server's first child.
+#[test]
+fn if_the_process_that_writes_dies_another_one_goes_on() {
+    for architecture in ["fork", "helper", "mp"] {
+        let (site, folder) = (fixture::site(), tempfile::tempdir().unwrap());
+        let log = folder.path().join("access.log");
+        let flags: &[&str] = if architecture == "fork" { &[] } else { &["--workers", "2"] };
+        let flags = [&["--access-log", log.to_str().unwrap()], flags].concat();
+        let server = Server::start(architecture, site.path(), &flags);
+        let is_written = |path: &str| {
+            assert!(server.get(&format!("/hello.txt?{path}")).ends_with("hello"), "{architecture}");
+            until("a line", || fs::read_to_string(&log).ok()?.contains(path).then_some(()));
+        };
+        is_written("before");
+        let writer = server.children()[0];
+        kill_process(writer, Signal::KILL).unwrap();
+        until("a warning", || server.said().iter().any(|line| line.contains("another one")).then_some(()));
+        is_written("after");
+        assert!(!server.children().contains(&writer));
+        server.stop();
+        let text = fs::read_to_string(&log).unwrap();
+        assert_eq!(text.lines().count(), 2, "{architecture}: {text}");
+    }
 }

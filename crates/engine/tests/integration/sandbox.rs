@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use rustix::process::{Pid, Signal, kill_process};
+use sojourn_http::HttpDate;
 use sojourn_server::ALL;
+use sojourn_testing::object_store::{KEY, ObjectStore, REGION};
 use sojourn_testing::upstream::Upstream;
 use sojourn_testing::{fixture, until};
 
@@ -107,5 +111,44 @@ fn other_files_are_out_of_reach() {
     fs::create_dir(&logs).unwrap();
     reopen();
     until("a denial", || server.said().into_iter().find(|line| line.contains("Permission denied")));
+    server.stop();
+}
+
+/// The service that hands them out is at another port than the bucket.
+#[test]
+fn credentials_for_the_bucket_of_a_route_are_renewed() {
+    let service = Upstream::start(|peer| {
+        while peer.head().is_some() {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+            let expires = HttpDate::from_seconds(now as i64 + 2).iso8601();
+            let (id, secret) = KEY;
+            let body = format!(
+                r#"{{"AccessKeyId":"{id}","SecretAccessKey":"{secret}","Token":"t","Expiration":"{expires}"}}"#
+            );
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+            peer.send(format!("{head}{body}").as_bytes());
+        }
+    });
+    let (store, site) = (ObjectStore::public(), fixture::site());
+    store.put("/bucket/objects/a", "an object", "");
+    let mut command = Command::new(ENGINE);
+    command.arg("serve").arg(site.path()).args(["--listen", "127.0.0.1:0", "--architecture", "amped"]);
+    command.args(["--route", "{ path = \"/objects/\", upstream = \"s3://bucket\" }"]);
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_PROFILE"] {
+        command.env_remove(name);
+    }
+    command.envs([
+        ("AWS_CONFIG_FILE", "/none"),
+        ("AWS_SHARED_CREDENTIALS_FILE", "/none"),
+        ("AWS_REGION", REGION),
+    ]);
+    command.env("AWS_ENDPOINT_URL_S3", store.url());
+    command.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", format!("http://{}/", service.address));
+    let server = Server::run(&mut command);
+    assert!(server.get("/objects/a").ends_with("an object"));
+    until("new credentials", || {
+        server.get("/objects/a");
+        (service.heads().len() > 1).then_some(())
+    });
     server.stop();
 }

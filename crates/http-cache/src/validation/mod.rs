@@ -3,6 +3,7 @@
 use sojourn_http::HttpDate;
 use sojourn_http::condition::is_same_weakly;
 
+use super::control::Control;
 use super::fields::{Section, append_line, is_one_of};
 use super::forward::Via;
 use super::metadata::Metadata;
@@ -37,7 +38,8 @@ pub fn validated<'a, 'b>(received: Section<'_>, stored: &'a [Metadata<'b>]) -> O
 pub enum Freshened {
     /// Store it with this metadata, and answer with it.
     Stored(Box<[u8]>),
-    /// Store it with this metadata, but answer with these field lines, which hold a cookie for this client only.
+    /// Store it with this metadata, but answer with these field lines, which hold a cookie or other fields for this client
+    /// only.
     Apart(Box<[u8]>, Vec<u8>),
     /// Answer with these field lines, then drop the stored response, unless the reason [lies in the
     /// request](NotStorable::is_of_request).
@@ -91,7 +93,14 @@ pub fn freshen(
             storable(request, &Response { fields: Section(&bare), ..response }, policy)
                 .map(|bytes| (bytes, Some(once())))
         }
-        verdict => verdict.map(|bytes| (bytes, None)),
+        // Without what Cache-Control withholds from other clients.
+        verdict => {
+            let surrogate = policy.is_surrogate.then_some(via.pseudonym);
+            let control = Control::of(response.fields, &policy.targets, surrogate);
+            let is_own = |name: &[u8]| control.withholds(name) && !is_one_of(name, &OF_THE_BODY);
+            let has_own = received.lines().any(|(name, _)| is_own(name));
+            verdict.map(|bytes| (bytes, has_own.then(&once)))
+        }
     };
     match verdict {
         // The secondary key stays that of the first request, which this one matched.

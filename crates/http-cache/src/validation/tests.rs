@@ -118,6 +118,25 @@ fn a_cookie_is_for_one_client() {
     assert!(matches!(private, Freshened::Once(_, NotStorable::Private)), "{private:?}");
 }
 
+/// RFC 9111, 5.2.2.4 and 5.2.2.7: the same for fields that a directive names.
+#[test]
+fn withheld_fields_are_for_one_client() {
+    let names = "public, max-age=60, no-cache=\"set-cookie\", private=\"x-user, etag\"";
+    let bytes = stored(&format!("Last-Modified: {MODIFIED}\r\nCache-Control: {names}\r\nVary: Accept\r\n"));
+    let before = read(&bytes);
+    for received in ["Set-Cookie: a=b\r\nX-A: 2\r\n", "x-user: a=b\r\nX-A: 2\r\n"] {
+        let name = received.split(':').next().unwrap();
+        let Freshened::Apart(bytes, lines) = freshened(&before, received) else { panic!("{received}") };
+        let after = read(&bytes);
+        assert_eq!(Section(&lines).values(name).collect::<Vec<_>>(), [b"a=b"], "{received}");
+        assert!(!Section(after.fields).has(name) && Section(after.fields).has("x-a"), "{received}");
+        assert_eq!((after.lifetime, after.secondary_key), (60, before.secondary_key));
+    }
+    for received in ["X-A: 2\r\n", "ETag: \"x\"\r\n"] {
+        assert!(matches!(freshened(&before, received), Freshened::Stored(_)), "{received}");
+    }
+}
+
 #[test]
 fn what_ends_it() {
     let bytes = stored("ETag: \"x\"\r\nCache-Control: max-age=60\r\nVary: Accept\r\n");

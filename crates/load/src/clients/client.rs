@@ -51,10 +51,7 @@ impl Run<'_> {
         }
         let Some(visit_state) = self.workload.start() else { return };
         let key = self.table.add_client(visit_state);
-        self.assign_user(key);
-        let Some(due) = self.workload.first(&mut self.table.clients[key].visit_state) else {
-            return self.remove_client(key);
-        };
+        let Some(due) = self.begin_visit(key) else { return self.remove_client(key) };
         self.recorder.totals.sessions_started += 1;
         self.table.take_parked(key);
         self.schedule_request(key, due, Nanos::ZERO, now);
@@ -179,10 +176,7 @@ impl Run<'_> {
         };
         self.take_user_back(key);
         self.table.clients[key].visit_state = visit_state;
-        self.assign_user(key);
-        let Some(due) = self.workload.first(&mut self.table.clients[key].visit_state) else {
-            return self.remove_client(key);
-        };
+        let Some(due) = self.begin_visit(key) else { return self.remove_client(key) };
         if !self.workload.users_stay()
             && let Some(connection) = self.table.clients[key].connection.take()
         {
@@ -193,6 +187,20 @@ impl Run<'_> {
         client.received_bytes = 0;
         client.received_before_step = 0;
         self.schedule_request(key, due, answered, now);
+    }
+
+    /// The first request of a client's visit, or in a closed loop of the next visit that has any. `None` if there is none.
+    fn begin_visit(&mut self, key: usize) -> Option<DueRequest> {
+        loop {
+            self.assign_user(key);
+            let visit_state = &mut self.table.clients[key].visit_state;
+            if let Some(due) = self.workload.first(visit_state) {
+                return Some(due);
+            }
+            let next = self.workload.next_after_empty(visit_state)?;
+            self.take_user_back(key);
+            self.table.clients[key].visit_state = next;
+        }
     }
 
     fn schedule_request(&mut self, key: usize, due: DueRequest, answered: Nanos, now: Nanos) {

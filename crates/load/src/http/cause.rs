@@ -57,6 +57,8 @@ pub enum Cause {
     ValueUnusable,
     /// The body is longer than the scenario's limit for bodies that it reads.
     BodyTooLong,
+    /// The body is compressed, so that the scenario cannot read it.
+    BodyEncoded,
     /// The generator has no descriptors left: the run says nothing about the server.
     Descriptors,
     /// The generator has no local address and port left: the run says nothing about the server.
@@ -67,7 +69,7 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of its number.
-    pub const ALL: [Cause; 30] = [
+    pub const ALL: [Cause; 31] = [
         Cause::ConnectRefused,
         Cause::ConnectTimeout,
         Cause::ConnectFailed,
@@ -95,6 +97,7 @@ impl Cause {
         Cause::ValueMissing,
         Cause::ValueUnusable,
         Cause::BodyTooLong,
+        Cause::BodyEncoded,
         Cause::Descriptors,
         Cause::Addresses,
         Cause::Http2NotSpoken,
@@ -160,6 +163,7 @@ impl Cause {
             Cause::ValueMissing => "value_missing",
             Cause::ValueUnusable => "value_unusable",
             Cause::BodyTooLong => "body_too_long",
+            Cause::BodyEncoded => "body_encoded",
             Cause::Descriptors => "descriptors",
             Cause::Addresses => "addresses",
             Cause::Http2NotSpoken => "http2_not_spoken",

@@ -11,8 +11,8 @@ use std::{
 
 use crate::scripted::{MS, Server, Then, answer, closed, due, ok, report};
 use sojourn_load::{
-    ArrivalProcess, Arrivals, Catalogue, Connections, Count, Distribution, Form, Plan, Requests, Schedule,
-    Segment, Shape, StopRule, Think, Transport, Version, parse_schedule,
+    ArrivalProcess, Arrivals, Catalogue, Connections, Count, Distribution, Form, Plan, Requests, Scenario,
+    ScenarioInputs, Schedule, Segment, Shape, StopRule, Think, Transport, Version, parse_schedule,
 };
 use sojourn_measure::Nanos;
 
@@ -119,6 +119,53 @@ fn sessions_of_httperf_run_in_turn_their_bursts_together() {
     assert!(report.figures.duration_seconds >= 0.1, "two think times of 50 ms");
     // The burst's members arrived as one piece each time: one read of the server held both.
     assert_eq!(server.requests.load(Ordering::SeqCst), 7);
+}
+
+/// A plan that makes the iterations of a scenario.
+fn iterating(server: &Server, file: &str) -> Plan<'static> {
+    visiting(server, |form| {
+        let inputs = ScenarioInputs {
+            read_file: &|_| Err("no such file".to_owned()),
+            environment: &|_| None,
+            think_shape: Shape::Constant,
+        };
+        let scenario = Scenario::parse(form, file, &inputs).unwrap();
+        (Catalogue::scenario(form, &scenario), Requests::Scenario(Arc::new(scenario)))
+    })
+}
+
+#[test]
+fn clients_go_on_after_iterations_without_a_request() {
+    let (server, paths) = noting();
+    let plan = iterating(
+        &server,
+        "[[request]]\nurl = \"/a\"\nshare = 0.1\n[[request]]\nurl = \"/b\"\nshare = 0.1\n",
+    );
+    let arrivals = Arrivals::Closed { clients: 4 };
+    let report = report(Plan { arrivals, stop: StopRule::Requests(400), ..plan });
+    assert_eq!((report.figures.requests, report.figures.errors), (400, 0), "{:?}", report.figures);
+    let asked = paths.lock().unwrap().iter().filter(|path| path.ends_with("/a")).count();
+    assert!((130..270).contains(&asked), "{asked}");
+}
+
+#[test]
+fn an_arrival_whose_iteration_has_no_request_is_none() {
+    let (server, _) = noting();
+    let plan = iterating(&server, "[[request]]\nurl = \"/\"\nshare = 0.5\n");
+    let arrivals = open(400.0, ArrivalProcess::Constant, 1000);
+    let report = report(Plan { arrivals, schedule: during(1000), ..plan });
+    let figures = &report.figures;
+    assert!((130..270).contains(&due(figures)), "{figures:?}");
+    assert_eq!((figures.errors, figures.skipped), (0, 0), "{figures:?}");
+}
+
+#[test]
+fn clients_whose_users_only_log_in_are_done_then() {
+    let (server, paths) = noting();
+    let file = "[[login]]\nurl = \"/login\"\n[[request]]\nurl = \"/\"\nshare = 0\n";
+    let report = report(Plan { arrivals: Arrivals::Closed { clients: 3 }, ..iterating(&server, file) });
+    assert!(report.complete && report.figures.requests == 3, "{:?}", report.figures);
+    assert_eq!(*paths.lock().unwrap(), ["GET /login"; 3]);
 }
 
 #[test]

@@ -50,6 +50,11 @@ pub trait Architecture: Sync {
         Some(CacheScope::Server)
     }
 
+    /// Whether its processes use io_uring, which the sandbox then allows.
+    fn uses_io_uring(&self) -> bool {
+        false
+    }
+
     /// Makes the sockets that `workers` serve on from `listeners`, while the process may still bind to their ports.
     fn listeners(&self, listeners: Vec<Listener>, _workers: usize) -> io::Result<Vec<Listener>> {
         Ok(listeners)
@@ -109,4 +114,80 @@ pub const ALL: &[&dyn Architecture] = &[
 /// The architecture called `name` in [`ALL`].
 pub fn by_name(name: &str) -> Option<&'static dyn Architecture> {
     ALL.iter().copied().find(|architecture| architecture.name() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::sync::{Arc, Mutex};
+
+    use sojourn_http::Status;
+    use sojourn_http::request::Request;
+
+    use super::*;
+    use crate::connection::{Handler, Response, Step, Transport};
+    use crate::handler::reverse_proxy::NoDocuments;
+    use crate::handler::{Content, Kind, Setup, echo};
+
+    /// So many clients come, one for each that is served.
+    const CLIENTS: usize = 400;
+
+    #[derive(Clone, Debug)]
+    struct Crowd {
+        address: SocketAddr,
+        clients: Arc<Mutex<Vec<TcpStream>>>,
+    }
+
+    impl Crowd {
+        fn grow(&self) {
+            let mut clients = self.clients.lock().unwrap();
+            // Once the listener is closed, nobody comes any more.
+            if clients.len() < CLIENTS
+                && let Ok(mut client) = TcpStream::connect(self.address)
+            {
+                client.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+                clients.push(client);
+            }
+        }
+    }
+
+    impl Content for Crowd {
+        fn kind(&self) -> Kind {
+            echo::KIND
+        }
+
+        fn start(&self, _setup: &Setup<'_>) -> io::Result<Box<dyn Handler>> {
+            Ok(Box::new(self.clone()))
+        }
+    }
+
+    impl Handler for Crowd {
+        fn begin(&mut self, request: &Request<'_>, response: &mut Response<'_, '_>) -> Step {
+            self.grow();
+            response.page(request, Status::Ok)
+        }
+    }
+
+    /// As under overload, where the queue is never empty.
+    #[test]
+    fn a_stop_does_not_wait_until_nobody_comes_any_more() {
+        for name in ["sped", "uring"] {
+            let architecture = by_name(name).unwrap();
+            if architecture.available().is_err() {
+                continue;
+            }
+            let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+            let crowd = Crowd { address: socket.local_addr().unwrap(), clients: Arc::default() };
+            crowd.grow();
+            let mut site = Site::new(Arc::new(NoDocuments));
+            site.content = Arc::new(crowd.clone());
+            site.limits.end = Duration::from_millis(50);
+            let stop = Stop::new().unwrap();
+            stop.request();
+            architecture.serve(&site, vec![Listener { socket, transport: Transport::Plain }], &stop).unwrap();
+            let came = crowd.clients.lock().unwrap().len();
+            assert!(came < CLIENTS, "{name}: it has served all {came}");
+        }
+    }
 }

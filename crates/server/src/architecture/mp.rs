@@ -3,6 +3,7 @@
 //! All processes accept from the same socket. They share only counters, so nothing needs a lock, but each has to fill
 //! its own caches. A worker that dies takes one connection with it and is replaced.
 
+use std::cell::RefCell;
 use std::io;
 
 use sojourn_content::Budgets;
@@ -43,8 +44,11 @@ impl Architecture for Mp {
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         with_log_writer(site, listeners, |listeners, log_writer| {
-            let listeners = SharedListeners::new(listeners)?;
-            supervise(site, stop, |slot, stop| {
+            let listeners = RefCell::new(Some(SharedListeners::new(listeners)?));
+            let close = || drop(listeners.take());
+            supervise(site, stop, log_writer, close, |slot, stop| {
+                let listeners = listeners.borrow();
+                let listeners = listeners.as_ref().expect("closed in the process of the log only");
                 run_worker(site, slot, log_writer.map(LogWriter::log_of_worker), stop, |worker| {
                     accept_and_serve(worker, &listeners.acceptor()?, site, stop);
                     Ok(())

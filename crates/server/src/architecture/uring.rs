@@ -37,6 +37,10 @@ impl Architecture for Uring {
         uring::available()
     }
 
+    fn uses_io_uring(&self) -> bool {
+        true
+    }
+
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         // Helper processes should start before there are threads.
         let shared = || listeners.iter().map(Listener::try_clone).collect::<io::Result<Vec<_>>>();

@@ -22,6 +22,9 @@ const LOW_WATERMARK: f64 = 0.75;
 const HIGH_WATERMARK: f64 = 0.85;
 const CRITICAL_WATERMARK: f64 = 0.93;
 
+/// The largest share of the limit that can be set aside for a cache.
+pub const CACHE_SHARE_MAX: f64 = 0.875;
+
 /// The interval between checks.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
 
@@ -42,8 +45,17 @@ enum Shortage {
 
 static SHORTAGE: AtomicU8 = AtomicU8::new(Shortage::None as u8);
 
+/// The bytes that this process's cache may fill; see [`reserve_for_cache`].
+static CACHE_BYTES: AtomicU64 = AtomicU64::new(0);
+
 /// The time of this process's next check, shared by its loops.
 static NEXT: Mutex<Duration> = Mutex::new(Duration::ZERO);
+
+/// Sets aside `bytes` of the limit of each process for its cache. A full cache is no shortage: only what is used beyond these
+/// bytes counts, as a share of what they leave.
+pub fn reserve_for_cache(bytes: u64) {
+    CACHE_BYTES.store(bytes, Ordering::Relaxed);
+}
 
 /// Returns true while load must be shed.
 pub fn is_short() -> bool {
@@ -105,15 +117,16 @@ impl Shortage {
     }
 }
 
-/// The share in use: of the memory, or of a limited address space if that is larger. Pages of files, the program among
-/// them, are not counted: the kernel takes them back. Memory that the allocator holds unused counts as free address space,
-/// because it can be returned only from the ends of its arenas.
+/// The share in use: of the memory beside the cache, or of a limited address space if that is larger. Pages of files, the
+/// program among them, are not counted: the kernel takes them back. Memory that the allocator holds unused counts as free
+/// address space, because it can be returned only from the ends of its arenas.
 fn used_share(bytes_max: u64) -> Option<f64> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
     let mut pages = text.split_ascii_whitespace().map_while(|number| number.parse::<u64>().ok());
     let (address_space, resident, of_files) = (pages.next()?, pages.next()?, pages.next()?);
     let bytes = |pages: u64| pages as f64 * rustix::param::page_size() as f64;
-    let of_memory = bytes(resident.saturating_sub(of_files)) / bytes_max.max(1) as f64;
+    let of_memory =
+        share(bytes(resident.saturating_sub(of_files)), bytes_max, CACHE_BYTES.load(Ordering::Relaxed));
     let limit = getrlimit(Resource::As).current;
     Some(limit.map_or(of_memory, |limit| {
         let used = bytes(address_space) - trimming::free_bytes() as f64;
@@ -121,9 +134,29 @@ fn used_share(bytes_max: u64) -> Option<f64> {
     }))
 }
 
+/// The share of `limit` that `used` bytes are, both without the part for the cache: at most [`CACHE_SHARE_MAX`].
+fn share(used: f64, limit: u64, cache: u64) -> f64 {
+    let cache = (cache as f64).min(limit as f64 * CACHE_SHARE_MAX);
+    (used - cache).max(0.0) / (limit as f64 - cache).max(1.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_cache_is_no_shortage() {
+        const GIB: u64 = 1 << 30;
+        let shortage = |used: f64, cache| Shortage::after(0, share(used * GIB as f64, 8 * GIB, cache * GIB));
+        // As much as the cache and 1 GiB of connections take, of 8 GiB.
+        assert_eq!(shortage(6.0, 5), Shortage::None);
+        assert_eq!(shortage(7.6, 5), Shortage::High);
+        assert_eq!(shortage(7.9, 5), Shortage::Critical);
+        assert_eq!(shortage(1.0, 5), Shortage::None);
+        // Without a cache everything counts, and a cache without limits is not exempt.
+        assert_eq!(shortage(7.0, 0), Shortage::High);
+        assert_eq!(shortage(8.0, 100), Shortage::Critical);
+    }
 
     #[test]
     fn load_is_shed_until_enough_is_free_again() {

@@ -26,6 +26,8 @@ pub struct Needs {
     pub connections: Connections,
     /// Whether it sends datagrams over the Internet.
     pub datagrams: bool,
+    /// Whether it uses io_uring.
+    pub io_uring: bool,
 }
 
 impl Needs {
@@ -91,7 +93,7 @@ pub fn enter(needs: &Needs) -> Vec<Missing> {
         Err(reason) => check(Part::Files, Err(reason)),
     }
     // Last, because the other parts need calls that are then forbidden.
-    check(Part::SystemCalls, system_calls::restrict(needs.internet_sockets()));
+    check(Part::SystemCalls, system_calls::restrict(needs.internet_sockets(), needs.io_uring));
     missing
 }
 

@@ -109,10 +109,11 @@ const EVENTS: &[c_long] = &[
     libc::SYS_eventfd2,
     libc::SYS_timerfd_create,
     libc::SYS_timerfd_settime,
-    libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
 ];
+
+/// Only for servers that use them: much of the kernel is behind them.
+const IO_URING: &[c_long] =
+    &[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 
 const PROCESSES: &[c_long] = &[
     libc::SYS_exit,
@@ -216,11 +217,11 @@ const NAMESPACES: i32 = libc::CLONE_NEWNS
     | libc::CLONE_NEWNET;
 
 /// Restricts the calling thread, and those that it starts. `internet_sockets`: they may make sockets of the Internet
-/// families.
+/// families; `io_uring`: they may use it.
 ///
 /// # Errors
 /// Why it is not.
-pub fn restrict(internet_sockets: bool) -> Result<(), String> {
+pub fn restrict(internet_sockets: bool, io_uring: bool) -> Result<(), String> {
     let architecture = architecture()?;
     let denied = |error: Errno| SeccompAction::Errno(error.raw_os_error() as u32);
     let compile = |calls, others, listed| -> Result<BpfProgram, String> {
@@ -230,7 +231,7 @@ pub fn restrict(internet_sockets: bool) -> Result<(), String> {
     let filters = [
         // The C library then falls back to `clone`, whose flags the filter can inspect.
         compile([(libc::SYS_clone3, vec![])].into(), SeccompAction::Allow, denied(Errno::NOSYS))?,
-        compile(allowed(internet_sockets)?, denied(Errno::PERM), SeccompAction::Allow)?,
+        compile(allowed(internet_sockets, io_uring)?, denied(Errno::PERM), SeccompAction::Allow)?,
     ];
     filters.iter().try_for_each(|filter| apply_filter(filter)).map_err(|error| error.to_string())
 }
@@ -251,8 +252,9 @@ fn architecture() -> Result<TargetArch, String> {
 }
 
 /// The allowed calls, some with conditions on their arguments.
-fn allowed(internet_sockets: bool) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, String> {
-    let lists = [MEMORY, FILES, SOCKETS, EVENTS, PROCESSES, SIGNALS, TIME, OF_THE_ARCHITECTURE];
+fn allowed(internet_sockets: bool, io_uring: bool) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, String> {
+    let io_uring = if io_uring { IO_URING } else { &[] };
+    let lists = [MEMORY, FILES, SOCKETS, EVENTS, PROCESSES, SIGNALS, TIME, OF_THE_ARCHITECTURE, io_uring];
     let mut calls: BTreeMap<_, _> = lists.concat().into_iter().map(|call| (call, vec![])).collect();
     let rule = |operator, value| {
         let condition = SeccompCondition::new(0, SeccompCmpArgLen::Dword, operator, value);

@@ -111,6 +111,7 @@ fn programs_namespaces_and_privileges_are_out_of_reach() {
             &|| is_forbidden(libc::SYS_socket, [libc::AF_PACKET, libc::SOCK_RAW, 0]),
             &|| is_forbidden(libc::SYS_socket, [libc::AF_INET, libc::SOCK_STREAM, 0]),
             &|| is_forbidden(libc::SYS_setuid, [0, 0, 0]),
+            &|| is_forbidden(libc::SYS_io_uring_setup, [0, 0, 0]),
             &|| {
                 fs::read_to_string("/proc/self/status").is_ok_and(|status| {
                     let value = |name: &str| {
@@ -130,4 +131,21 @@ fn programs_namespaces_and_privileges_are_out_of_reach() {
         ],
     );
     assert_eq!(failed, 0);
+}
+
+#[test]
+fn a_server_that_uses_io_uring_may() {
+    if !can_be_tested() {
+        return;
+    }
+    let is_allowed = || {
+        // SAFETY: it fails, because a ring has at least one entry.
+        let outcome = unsafe { libc::syscall(libc::SYS_io_uring_setup, 0, 0) };
+        // Whatever the kernel says to it; a host that forbids it answers like the filter.
+        outcome == -1 && io::Error::last_os_error().raw_os_error() != Some(libc::EPERM)
+    };
+    if is_allowed() {
+        assert_eq!(inside(&Needs { io_uring: true, ..Needs::default() }, &[&is_allowed]), 0);
+        assert_eq!(inside(&Needs::default(), &[&|| !is_allowed()]), 0);
+    }
 }

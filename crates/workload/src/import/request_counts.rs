@@ -50,7 +50,7 @@ pub struct Requests {
     pub malformed: u64,
     /// The time from the first request to the last.
     pub duration_seconds: f64,
-    /// The rate of the busiest minute.
+    /// The request rate of the busiest minute; the average, if the log is shorter than a minute.
     pub peak_requests_per_second: f64,
 }
 
@@ -362,13 +362,16 @@ impl Counter {
         });
         let Totals { requests, malformed, span_ns, minutes, .. } = self.totals;
         let (first, last) = span_ns.unwrap_or_default();
+        let duration_seconds = seconds(last - first);
+        let most = minutes.values().max().map_or(0.0, |&most| most as f64 / 60.0);
+        let average = requests as f64 / duration_seconds.max(1.0);
         Requests {
             rows,
             beyond: self.beyond,
             requests,
             malformed,
-            duration_seconds: seconds(last - first),
-            peak_requests_per_second: minutes.values().max().map_or(0.0, |&count| count as f64 / 60.0),
+            duration_seconds,
+            peak_requests_per_second: if duration_seconds < 60.0 { average } else { most },
         }
     }
 }
@@ -404,6 +407,20 @@ mod tests {
         assert_eq!((found.requests, found.malformed, found.rows[0].bytes), (5, 1, 200));
         assert_eq!((found.duration_seconds, found.peak_requests_per_second), (120.0, 2.0 / 60.0));
         assert_eq!(found.rows[0].request_seconds, None);
+    }
+
+    #[test]
+    fn the_peak_of_a_log_shorter_than_a_minute_is_its_average() {
+        let line = |minute: u32, second: u32| {
+            format!("a - - [10/Oct/2000:13:{minute:02}:{second:02} -0700] \"GET / HTTP/1.1\" 200 1\n")
+        };
+        let lines = |seconds: std::ops::Range<u32>| seconds.map(|second| line(second / 60, second % 60));
+        let peak = |log: String| counted(&log).peak_requests_per_second;
+        assert_eq!(peak(lines(40..51).collect()), 1.1);
+        // A clock minute has half of them.
+        assert_eq!(peak(lines(31..91).collect()), 60.0 / 59.0);
+        assert_eq!(peak(line(1, 5) + &line(1, 5)), 2.0);
+        assert_eq!(peak(lines(0..61).collect()), 1.0);
     }
 
     #[test]

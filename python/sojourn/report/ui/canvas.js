@@ -44,7 +44,12 @@ function columnsOf(content) {
   return new Map([...column].map(([name, each]) => [name, each < 0 ? used.length : used.indexOf(each)]));
 }
 
-// The boxes of all stations, classes (by the key "class NAME") and of the end of routes ("done").
+// Keys of boxes that no station can have: of a class, and of the end of routes.
+const CLASS = "\u0000class ", END = "\u0000end";
+const keyOfClass = (name) => `${CLASS}${name}`;
+const classOfKey = (key) => (key.startsWith(CLASS) ? key.slice(CLASS.length) : null);
+
+// The boxes of all stations (by their names), classes and of the end of routes.
 function places(content, moved = new Map()) {
   const found = new Map(), rows = new Map(), columns = columnsOf(content);
   for (const [name, column] of columns) rows.set(column, [...(rows.get(column) ?? []), name]);
@@ -52,7 +57,7 @@ function places(content, moved = new Map()) {
   const tallest = Math.max(...[...rows.values()].map((each) => each.length * (STATION.height + GAP_Y)), classes.length * (SOURCE.height + 22), HEIGHT_MIN - 2 * MARGIN);
   classes.forEach(([name], index) => {
     const y = MARGIN + (tallest - classes.length * (SOURCE.height + 22)) / 2 + index * (SOURCE.height + 22);
-    found.set(`class ${name}`, { x: MARGIN, y, ...SOURCE });
+    found.set(keyOfClass(name), { x: MARGIN, y, ...SOURCE });
   });
   const left = MARGIN + SOURCE.width + GAP_X;
   for (const [column, names] of rows) {
@@ -65,7 +70,7 @@ function places(content, moved = new Map()) {
   }
   const boxes = [...found].filter(([name]) => columns.has(name)).map(([, box]) => box);
   const right = Math.max(left - GAP_X, ...boxes.map((box) => box.x + box.width));
-  found.set("done", { x: right + GAP_X, y: MARGIN + tallest / 2 - SINK.height / 2, ...SINK });
+  found.set(END, { x: right + GAP_X, y: MARGIN + tallest / 2 - SINK.height / 2, ...SINK });
   return found;
 }
 
@@ -77,7 +82,7 @@ function edgesOf(content, boxes) {
   classesOf(content).forEach(([name, table], index) => {
     const own = new Map();
     routesOf(table).forEach(({ visits, probability }, route) => {
-      const stops = [`class ${name}`, ...visits.map(stationOf).filter((each) => boxes.has(each)), "done"];
+      const stops = [keyOfClass(name), ...visits.map(stationOf).filter((each) => boxes.has(each)), END];
       const pairs = new Set(stops.slice(1).map((to, at) => JSON.stringify([stops[at], to])));
       for (const pair of pairs) {
         const edge = own.get(pair) ?? { name, index, pair: JSON.parse(pair), share: 0, routes: [] };
@@ -191,9 +196,9 @@ function draw(svg, content, view, moved) {
   const scale = Math.max(SCALE_MIN, Math.min(1, svg.parentElement.clientWidth / width));
   svg.style.width = `${width * scale}px`;
   svg.style.height = `${height * scale}px`;
-  const done = boxes.get("done");
+  const done = boxes.get(END);
   svg.innerHTML = `${edges.map(([each, points]) => edge(each, points, view)).join("")}
-${classes.map((each, index) => source(each, index, boxes.get(`class ${each[0]}`), view)).join("")}
+${classes.map((each, index) => source(each, index, boxes.get(keyOfClass(each[0])), view)).join("")}
 ${stationsOf(content).map((each) => station(each, boxes.get(each[0]), view)).join("")}
 ${classes.length ? `<g class="node sink" data-sink="" transform="translate(${done.x} ${done.y})"><circle cx="22" cy="22" r="21" class="box"></circle><text x="22" y="26" text-anchor="middle" class="detail">done</text></g>` : ""}
 <path class="rubber" hidden></path>`;
@@ -204,5 +209,5 @@ ${classes.length ? `<g class="node sink" data-sink="" transform="translate(${don
   return boxes;
 }
 
-return { draw, isTable, stationsOf, classesOf, stationOf, routesOf };
+return { draw, isTable, stationsOf, classesOf, stationOf, routesOf, END, keyOfClass, classOfKey };
 })();

@@ -5,7 +5,7 @@
 (() => {
 
 const { escaped, number, seconds, percent } = Drawing;
-const { draw, isTable, stationsOf, classesOf, routesOf, stationOf } = Canvas;
+const { draw, isTable, stationsOf, classesOf, routesOf, stationOf, END, keyOfClass, classOfKey } = Canvas;
 const UNDO_MAX = 500;
 const SOLVE_WAIT_MS = 60, SIMULATION_WAIT_MS = 700;
 const HALF_WIDTH = 0.02;
@@ -295,7 +295,7 @@ function edited() {
 }
 // Connects two boxes on the route that is edited: the second becomes the visit behind the first.
 function connect(from, to) {
-  const ofClass = from.startsWith("class ") ? from.slice(6) : null;
+  const ofClass = classOfKey(from);
   if (ofClass !== null && !(chosen?.kind === "class" && chosen.name === ofClass)) chosen = { kind: "class", name: ofClass, route: 0 };
   const now = edited();
   if (!now) { say(classesOf(content).length ? "Choose the class whose route it is first." : "Add a class first: routes belong to classes."); return; }
@@ -304,7 +304,7 @@ function connect(from, to) {
   if (ofClass === null && before < 0) { say(`The route of ${now.name} does not visit ${from}: begin where it does.`); return; }
   const isLast = before === visits.length - 1;
   if ($("connecting").value === "branch" && !isLast) {
-    const branch = [...visits.slice(0, before + 1), ...(to === "done" ? [] : [to])];
+    const branch = [...visits.slice(0, before + 1), ...(to === END ? [] : [to])];
     if (!branch.length) { say("A route has at least one visit."); return; }
     const count = now.routes.length;
     if (edit(Forms.addRoute(content, place, branch))) choose({ kind: "class", name: now.name, route: count });
@@ -312,7 +312,7 @@ function connect(from, to) {
   }
   const path = now.route ? [...place, ...now.route.path] : [...place, "route"];
   let edits;
-  if (to === "done") {
+  if (to === END) {
     if (before < 0) { say("A route has at least one visit."); return; }
     edits = visits.slice(before + 1).map((_, index) => Forms.remove([...path, before + 1 + index])).reverse();
   } else edits = [{ do: "insert", path: [...path, before + 1], value: Forms.toml(to) }];
@@ -355,7 +355,7 @@ const ACTS = {
   "visit-station": (path) => {
     const now = edited(), visits = now?.route?.visits ?? [];
     if (!now) { say("Choose a class first, or add one."); return []; }
-    connect(visits.length ? stationOf(visits.at(-1)) : `class ${now.name}`, path[1]);
+    connect(visits.length ? stationOf(visits.at(-1)) : keyOfClass(now.name), path[1]);
     return [];
   },
 };
@@ -444,15 +444,18 @@ const pointOf = (event) => {
   const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
   return [x, y];
 };
-const keyOf = (node) => (node.dataset.station !== undefined ? node.dataset.station : node.dataset.sink !== undefined ? "done" : `class ${node.dataset.class}`);
+const keyOf = (node) => (node.dataset.station !== undefined ? node.dataset.station : node.dataset.sink !== undefined ? END : keyOfClass(node.dataset.class));
 
 function begin(event) {
   if (event.button !== 0) return;
-  const node = event.target.closest(".node"), edge = event.target.closest(".edge");
+  // A name that is being typed is taken over first. Then both the panel and the drawing may be new.
+  if (panel.contains(document.activeElement)) document.activeElement.blur();
+  const target = document.elementFromPoint(event.clientX, event.clientY) ?? event.target;
+  const node = target.closest(".node"), edge = target.closest(".edge");
   if (edge) { choose({ kind: "class", name: edge.dataset.class, route: Number(edge.dataset.route) }); return; }
   if (!node) { choose(null); return; }
   const point = pointOf(event), key = keyOf(node);
-  if (event.target.closest("[data-port]")) drag = { from: key, point };
+  if (target.closest("[data-port]")) drag = { from: key, point };
   else if (node.dataset.station !== undefined) drag = { station: key, point, at: [boxes.get(key).x, boxes.get(key).y], travelled: 0 };
   else if (node.dataset.class !== undefined) { choose({ kind: "class", name: node.dataset.class, route: 0 }); return; }
   if (!drag) return;
@@ -486,7 +489,7 @@ function finish(event) {
     return;
   }
   const [x, y] = pointOf(event);
-  const to = [...boxes].find(([name, box]) => !name.startsWith("class ") && x >= box.x && x <= box.x + box.width && y >= box.y && y <= box.y + box.height);
+  const to = [...boxes].find(([key, box]) => classOfKey(key) === null && x >= box.x && x <= box.x + box.width && y >= box.y && y <= box.y + box.height);
   paint();
   if (to) connect(from, to[0]);
 }

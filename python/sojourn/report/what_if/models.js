@@ -80,8 +80,11 @@ function preferredAnswer(response, preference, of = "") {
     const answer = prediction.solvers[name]?.answer;
     if (!answer) continue;
     const classes = Object.entries(answer.classes);
-    const [served, all] = ["throughput_per_second", "loss"].map((key) => classes.reduce((sum, [, each]) => sum + (each[key].offered_per_second ?? each[key]), 0));
     const chosen = classes.filter(([each]) => !of || each === of).map(([, each]) => each);
+    const lost = (some) => {
+      const [served, asked] = [(each) => each.throughput_per_second, (each) => each.loss.offered_per_second ?? each.loss].map((get) => some.reduce((sum, each) => sum + get(each), 0));
+      return asked > 0 ? 1 - served / asked : 0;
+    };
     const throughput = chosen.reduce((sum, each) => sum + each.throughput_per_second, 0);
     const times = chosen.length === 1 ? { ...chosen[0].response_time_seconds } : {
       mean: chosen.reduce((sum, each) => sum + each.throughput_per_second * each.response_time_seconds.mean, 0) / throughput,
@@ -89,7 +92,7 @@ function preferredAnswer(response, preference, of = "") {
     const utilisations = Object.fromEntries(Object.entries(answer.stations).map(([each, found]) => [each, found.utilisation]));
     return {
       by: name, means: answer.means, percentiles: answer.percentiles, times, throughput, utilisations,
-      lost: all > 0 ? 1 - served / all : 0, bottleneck: prediction.bottleneck,
+      lost: lost(classes.map(([, each]) => each)), lostOwn: lost(chosen), bottleneck: prediction.bottleneck,
     };
   }
   const refusals = preference.map((name) => prediction.solvers[name]?.refusal).filter(Boolean);

@@ -135,8 +135,10 @@ const known = (list) => refused(list) ?? complete.get(list.join("\n")) ?? means.
 // the total rate.
 function beyond(list) {
   if (!given.limit) return null;
-  const chosen = new Map(list.map(split)), of = (path, otherwise) => (chosen.has(path) ? Number.parseFloat(chosen.get(path)) : otherwise);
-  const rate = of("traffic", 1) * ratesOf((control) => of(control.path, control.present));
+  const all = list.map(split), chosen = new Map(all);
+  // One after the other, as the models take them: growth comes on top of what was chosen.
+  const traffic = all.filter(([path]) => path === "traffic").reduce((whole, [, factor]) => whole * Number.parseFloat(factor), 1);
+  const rate = traffic * ratesOf(({ path, present }) => (chosen.has(path) ? Number.parseFloat(chosen.get(path)) : present));
   if (rate <= given.limit.per_second) return null;
   return `${given.limit.what} can take ${number(given.limit.per_second, 4)} requests/s, and ${number(rate, 4)} are asked for; the system file does not have that limit, so it cannot say what would change it`;
 }
@@ -692,7 +694,7 @@ function table() {
   const done = state.of ? result?.classes[state.of] : result;
   const rate = (each) => (each === undefined || each === null ? "–" : `${number(each, 4)}/s`);
   rows.push(["throughput", rate(file.throughput), rate(now.throughput), done ? rate(done.throughput_per_second) : ""]);
-  if (now.lost > 1e-9 || file.lost > 1e-9) rows.push(["lost", percent(file.lost), percent(now.lost), done ? percent(done.loss.probability) : ""]);
+  if (now.lostOwn > 1e-9 || file.lostOwn > 1e-9) rows.push(["lost", percent(file.lostOwn), percent(now.lostOwn), done ? percent(done.loss.probability) : ""]);
   for (const name of given.stations) {
     rows.push([`utilisation of ${name}`, percent(file.utilisations?.[name]), percent(now.utilisations?.[name]), result ? percent(result.stations[name].utilisation) : ""]);
   }

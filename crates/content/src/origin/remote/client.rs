@@ -4,7 +4,7 @@
 //! turned out to be closed; everything sent here may be repeated.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -186,16 +186,10 @@ impl Client {
             error if is_timeout(&error) => ClientError::Timeout("origin-connect-timeout"),
             error => ClientError::Connect(self.authority.clone(), error),
         };
-        let addresses = (&*self.host, self.port).to_socket_addrs().map_err(failed)?;
+        let addresses: Vec<SocketAddr> =
+            (&*self.host, self.port).to_socket_addrs().map_err(failed)?.collect();
         let deadline = Instant::now() + self.timeouts.connect;
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in addresses {
-            match TcpStream::connect_timeout(&address, left(deadline)) {
-                Ok(stream) => return self.greet(stream, deadline).map_err(failed),
-                Err(error) => last = error,
-            }
-        }
-        Err(failed(last))
+        connect_to_one(&addresses, deadline).and_then(|stream| self.greet(stream, deadline)).map_err(failed)
     }
 
     fn greet(&self, stream: TcpStream, deadline: Instant) -> io::Result<Stream> {
@@ -422,6 +416,23 @@ impl Write for Stream {
     }
 }
 
+/// Connects to the first of `addresses` that answers.
+fn connect_to_one(addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for (index, address) in addresses.iter().enumerate() {
+        match TcpStream::connect_timeout(address, share(deadline, addresses.len() - index)) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// The time for one of `count` attempts that remain until `deadline`: one that hangs leaves the others their part.
+pub(super) fn share(deadline: Instant, count: usize) -> Duration {
+    (left(deadline) / u32::try_from(count.max(1)).unwrap_or(u32::MAX)).max(Duration::from_millis(1))
+}
+
 fn read_more(stream: &mut Stream, received: &mut Vec<u8>) -> io::Result<usize> {
     let before = received.len();
     received.resize(before + READ_BYTES, 0);
@@ -462,7 +473,28 @@ pub(super) fn is_timeout(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
+
+    #[test]
+    fn an_address_that_hangs_leaves_time_for_the_next() {
+        let (hangs, answers) =
+            (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+        let address = |listener: &TcpListener| listener.local_addr().unwrap();
+        // Its queue is full, so the kernel drops what comes.
+        rustix::net::listen(&hangs, 0).unwrap();
+        let _waiting: Vec<_> = (0..3)
+            .map(|_| TcpStream::connect_timeout(&address(&hangs), Duration::from_millis(100)))
+            .collect();
+        let until = Instant::now() + Duration::from_millis(200);
+        let error = connect_to_one(&[address(&hangs)], until).unwrap_err();
+        assert!(is_timeout(&error), "{error}");
+        let until = Instant::now() + Duration::from_secs(1);
+        let stream = connect_to_one(&[address(&hangs), address(&answers)], until).unwrap();
+        assert!(Instant::now() < until, "there is time left for the request");
+        assert_eq!(stream.peer_addr().unwrap(), address(&answers));
+    }
 
     #[test]
     fn errors_of_tls_are_told_in_words() {

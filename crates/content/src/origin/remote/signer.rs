@@ -1,11 +1,12 @@
 //! Signs requests with credentials that are renewed before they expire.
 //!
-//! Signing never waits: an event loop does it, too. When credentials are due, a thread fetches new ones while the old
-//! ones are used as long as they are valid.
+//! When credentials are due, a thread fetches new ones while the old ones are used as long as they are valid. Signing for
+//! an event loop never waits. A thread that may wait does so once they have expired: a process that was forked for a
+//! single connection would end before it had new ones.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustls::ClientConfig;
@@ -31,6 +32,9 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// A service with credentials is near, or must be; its part-timeout bounds a start without credentials.
 const TIMEOUTS: Timeouts =
     Timeouts { connect: Duration::from_secs(2), head: Duration::from_secs(5), part: Duration::from_secs(5) };
+
+/// How long a request waits for credentials.
+const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How long a session token of the metadata service is valid, in seconds: the longest possible.
 const METADATA_TOKEN_SECONDS: &str = "21600";
@@ -67,8 +71,16 @@ pub struct Signer {
     current: Arc<RwLock<Arc<Credentials>>>,
     /// When to fetch new ones, in seconds since 1970.
     due: Arc<AtomicU64>,
-    is_fetching: Arc<AtomicBool>,
+    fetching: Arc<Fetching>,
+    waits: AtomicBool,
     last_failure: Arc<Mutex<Option<String>>>,
+}
+
+/// Whether a thread fetches credentials.
+#[derive(Debug, Default)]
+struct Fetching {
+    is_running: Mutex<bool>,
+    ended: Condvar,
 }
 
 /// Now, as HTTP dates count: signatures contain the time of day.
@@ -90,9 +102,34 @@ impl Signer {
             provider: Arc::new(provider),
             current: Arc::new(RwLock::new(Arc::new(credentials))),
             due: Arc::new(due),
-            is_fetching: Arc::default(),
+            fetching: Arc::default(),
+            waits: AtomicBool::new(false),
             last_failure: Arc::default(),
         })
+    }
+
+    /// Lets signing wait for new credentials once the present ones have expired, because each process that signs serves a
+    /// single connection at a time.
+    pub fn let_wait(&self) {
+        self.waits.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for new credentials if the present ones have expired, unless the last attempt has just failed.
+    pub fn wait_until_valid(&self) {
+        let now = unix_now();
+        if self.credentials().expires.is_none_or(|expires| expires > now) {
+            return;
+        }
+        if now.seconds() >= self.due.load(Ordering::Relaxed) {
+            self.renew();
+        }
+        let is_running = self.fetching.is_running.lock().unwrap_or_else(PoisonError::into_inner);
+        // Its outcome is seen by whoever signs.
+        drop(self.fetching.ended.wait_timeout_while(is_running, WAIT_MAX, |is_running| *is_running));
+    }
+
+    fn credentials(&self) -> Arc<Credentials> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Appends the field lines that sign a request without a body; see [`sojourn_s3::sign`].
@@ -110,7 +147,10 @@ impl Signer {
         if now.seconds() >= self.due.load(Ordering::Relaxed) {
             self.renew();
         }
-        let credentials = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
+        if self.waits.load(Ordering::Relaxed) {
+            self.wait_until_valid();
+        }
+        let credentials = self.credentials();
         if credentials.expires.is_some_and(|expires| expires <= now) {
             let why = self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
             return Err(format!(
@@ -133,13 +173,11 @@ impl Signer {
 
     /// Fetches new credentials in a thread, unless one does already.
     fn renew(&self) {
-        if matches!(self.provider.source, Source::Environment(_))
-            || self.is_fetching.swap(true, Ordering::AcqRel)
-        {
+        if matches!(self.provider.source, Source::Environment(_)) || self.fetching.begin() {
             return;
         }
         let (provider, current) = (Arc::clone(&self.provider), Arc::clone(&self.current));
-        let (due, is_fetching) = (Arc::clone(&self.due), Arc::clone(&self.is_fetching));
+        let (due, fetching) = (Arc::clone(&self.due), Arc::clone(&self.fetching));
         let last_failure = Arc::clone(&self.last_failure);
         let fetch = move || {
             let (now, fetched) = (unix_now(), provider.fetch());
@@ -156,11 +194,23 @@ impl Signer {
                 Err(why) => Some(why),
             };
             *last_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
-            is_fetching.store(false, Ordering::Release);
+            fetching.end();
         };
         if std::thread::Builder::new().name("credentials".to_owned()).spawn(fetch).is_err() {
-            self.is_fetching.store(false, Ordering::Release);
+            self.fetching.end();
         }
+    }
+}
+
+impl Fetching {
+    /// Begins to fetch; returns whether a thread did already.
+    fn begin(&self) -> bool {
+        std::mem::replace(&mut self.is_running.lock().unwrap_or_else(PoisonError::into_inner), true)
+    }
+
+    fn end(&self) {
+        *self.is_running.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.ended.notify_all();
     }
 }
 

@@ -310,6 +310,12 @@ fn chunked_and_unannounced_responses() {
             b"HTTP/1.1 206 X\r\nContent-Range: bytes 1-2/3\r\nContent-Length: 2\r\n\r\nbc",
             Err("not asked for"),
         ),
+        // Shorter than asked for: the rest of the first chunk would be missing.
+        (
+            b"HTTP/1.1 206 X\r\nContent-Range: bytes 0-1/5000\r\nContent-Length: 2\r\n\r\nab",
+            Err("not asked for"),
+        ),
+        (b"HTTP/1.1 206 X\r\nContent-Range: bytes 0-1/2\r\nContent-Length: 2\r\n\r\nab", Ok(b"ab")),
         (b"HTTP/1.1 301 X\r\nLocation: /b\r\nContent-Length: 0\r\n\r\n", Err("it redirects to /b")),
         (b"HTTP/1.1 304 X\r\n\r\n", Err("304")),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", Err("bad Content-Length")),
@@ -429,4 +435,31 @@ fn expired_credentials_are_not_used() {
     };
     let error = signer(source).unwrap().sign(("GET", "/"), "h", &[], unix_now(), &mut Vec::new());
     assert!(error.unwrap_err().starts_with("the credentials have expired"));
+}
+
+/// As in a process that was forked after they had expired, for one connection.
+#[test]
+fn whoever_may_wait_gets_new_credentials_for_expired_ones() {
+    let count = Arc::new(AtomicU64::new(0));
+    let container = Upstream::start(move |peer| {
+        while peer.head().is_some() {
+            let seconds = if count.fetch_add(1, Ordering::SeqCst) == 0 { -10 } else { 3600 };
+            std::thread::sleep(Duration::from_millis(50));
+            peer.send(&answer(&json(KEY.0, seconds).replace("\"s\"", &format!("{:?}", KEY.1))));
+        }
+    });
+    let source = Source::Container {
+        url: format!("http://{}/", container.address),
+        authorization: None,
+        authorization_file: None,
+    };
+    let objects = ObjectStore::public();
+    objects.put("/bucket/a", "hello", "");
+    let client = Client::new(&objects.url(), None, TIMEOUTS, 4).unwrap();
+    let signer = signer(source).unwrap();
+    // New ones are due.
+    std::thread::sleep(Duration::from_millis(1100));
+    let store = HttpStore::new(client, "/bucket/".to_owned(), Some(Arc::new(signer)));
+    assert!(matches!(store.open(b"a", None, CHUNK), Ok(Opened::Object(object)) if object.start == b"hello"));
+    assert!(objects.heads()[0].contains(&format!("Credential={}/", KEY.0)));
 }

@@ -7,6 +7,7 @@ use anyhow::anyhow;
 use rustls::ClientConfig;
 use sojourn_content::remote::{Provider, SharedFiles, Signer};
 use sojourn_s3::{Addressing, Location, Settings, Source};
+use sojourn_server::handler::reverse_proxy::{Protocol, Upstream};
 use sojourn_server::sandbox::{Connections, Needs, RESOLVER};
 
 use super::origin::S3Options;
@@ -85,6 +86,17 @@ impl Bucket {
         };
         // Whoever renews such a file replaces it.
         needs.read.extend(files.iter().filter_map(|file| file.parent().map(Path::to_owned)));
+    }
+}
+
+/// Lets requests to buckets among `upstreams` wait for credentials, because each process serves one connection at a time.
+pub fn let_signers_wait(upstreams: &[Upstream]) {
+    for upstream in upstreams {
+        if let Protocol::S3(bucket) = &upstream.protocol
+            && let Some(signer) = &bucket.signer
+        {
+            signer.let_wait();
+        }
     }
 }
 

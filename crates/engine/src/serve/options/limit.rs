@@ -63,16 +63,14 @@ pub struct LimitOptions {
 }
 
 impl LimitOptions {
-    /// The limits of each of `processes` processes under `architecture`, with this many connections; `reserved` bytes
-    /// of memory are used elsewhere.
+    /// The limits of each of `processes` processes under `architecture`, with this many connections.
     pub fn limits(
         &self,
         architecture: &dyn Architecture,
         connections_max: usize,
         processes: usize,
-        reserved: u64,
     ) -> Limits {
-        let share = memory_bytes().saturating_sub(reserved) / processes.max(1) as u64;
+        let share = memory_bytes() / processes.max(1) as u64;
         Limits {
             connections_max,
             accept_wait: self.accept_wait_max,

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::proxy;
 use crate::engine::{Client, ENGINE};
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use sojourn_server::{ALL, CacheScope, Counter};
 use sojourn_testing::client::{exchange, get};
 use sojourn_testing::upstream::Upstream;
@@ -109,4 +109,24 @@ fn requests_finish_before_the_processes_do() {
         assert!(client.rest().ends_with(b"hello"), "{architecture}");
         assert_eq!(server.wait().value(Counter::Requests), 1, "{architecture}");
     }
+}
+
+/// One that outlives the server would keep it taken.
+#[test]
+fn processes_that_serve_do_not_keep_the_port_of_the_admin_listener() {
+    let upstream = Upstream::answering(FRESH);
+    let server = proxy("mp", &[upstream.address], &["--workers", "1"]);
+    server.wait_until(Counter::Children, 1);
+    let address = format!("0100007F:{:04X}", server.admin.port());
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let listening = sockets.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    let inode = listening.clone().find(|fields| fields[1] == address && fields[3] == "0A").unwrap()[9];
+    let holds = |process: Pid| {
+        let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+        let mut links = descriptors.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        links.any(|link| link.to_str() == Some(&format!("socket:[{inode}]")))
+    };
+    assert!(holds(server.pid()));
+    assert!(!server.children().into_iter().any(holds));
+    server.stop();
 }

@@ -31,6 +31,14 @@ impl<'a> Answer<'a> {
         })
     }
 
+    /// How the body is encoded, as by gzip (RFC 9110, 8.4): its bytes are then not those of its text.
+    pub fn content_coding(&self) -> Option<&'a [u8]> {
+        let lists = self.fields("content-encoding");
+        let mut codings = lists.flat_map(|list| list.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+        let is_none = |coding: &[u8]| coding.is_empty() || coding.eq_ignore_ascii_case(b"identity");
+        codings.find(|coding| !is_none(coding)).filter(|_| !self.body.is_empty())
+    }
+
     fn field(&self, name: &str) -> Option<Cow<'a, str>> {
         self.fields(name).next().map(String::from_utf8_lossy)
     }
@@ -38,6 +46,11 @@ impl<'a> Answer<'a> {
     fn json(&self) -> Option<serde_json::Value> {
         serde_json::from_slice(self.body).ok()
     }
+}
+
+/// Returns true if a `Location` is followed.
+pub fn is_redirection(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
 /// Where a value is extracted from.

@@ -20,7 +20,7 @@ use crate::{
             answer::{Check, Source, Status, Take},
             feeder::Feeder,
             file::{CheckTable, DefaultsTable, RequestTable, ScenarioFile, TakeTable, Texts},
-            har,
+            har, shares,
             targets::Targets,
             template::{Environment, Place, Template, Variables, is_name},
         },
@@ -30,6 +30,8 @@ use crate::{
 /// The most repetitions of a request in an iteration.
 const REPEAT_MAX: u32 = 1000;
 const REDIRECTS_ASKED_MAX: u32 = 100;
+/// Why Host is the same for all.
+const ONE_HOST: &str = "all requests have one Host, on which redirections and cookies depend";
 
 /// What a scenario file refers to.
 pub struct ScenarioInputs<'a> {
@@ -121,11 +123,17 @@ impl Scenario {
             url: escaped(&form.target.path),
             method: Some(form.method.to_owned()),
             redirects: Some(redirects),
-            body: (!form.body.is_empty()).then(|| escaped(&String::from_utf8_lossy(form.body))),
+            body: (!form.body.is_empty()).then(String::new),
             ..RequestTable::default()
         };
         let file = ScenarioFile { request: vec![page], ..ScenarioFile::default() };
-        Scenario::compile(&Form { target: &root, ..form.clone() }, &file, inputs, Vec::new())
+        let mut scenario =
+            Scenario::compile(&Form { target: &root, ..form.clone() }, &file, inputs, Vec::new())?;
+        if let Some(body) = &mut scenario.requests[0].body {
+            // The table has a text, which these bytes need not be.
+            body.template.push_bytes(form.body);
+        }
+        Ok(scenario)
     }
 
     fn compile(
@@ -171,7 +179,9 @@ impl Scenario {
         if let Some(name) = compiler.variables.undefined() {
             return Err(ScenarioError::Undefined(name.to_owned()));
         }
-        let host = compiler.host();
+        let is_login_alone =
+            shares::is_login_alone(&compiler.requests, &login, &flows).map_err(ScenarioError::Form)?;
+        let host = compiler.host().map_err(ScenarioError::Form)?;
         let mut values = vec![None; compiler.variables.names.len()];
         constants.into_iter().for_each(|(number, value)| values[number] = Some(value));
         let is_tls = form.target.secured;
@@ -187,6 +197,7 @@ impl Scenario {
             is_user_new: file.users.new,
             has_tabs: file.users.tabs,
             begins_under_way: file.users.under_way,
+            is_login_alone,
             users_count: file.users.count.unwrap_or(0),
             server: Server {
                 scheme: if is_tls { "https" } else { "http" },
@@ -234,12 +245,20 @@ impl Compiler<'_> {
         Feeder::parse(&text).map_err(wrong)
     }
 
-    /// The Host field of all requests.
-    fn host(&self) -> String {
+    /// The Host field of all requests: that of the file, of the form, or of the URL.
+    fn host(&mut self) -> Result<String, String> {
+        if let Some((_, host)) = self.defaults.headers.iter().find(|(name, _)| is_host(name)) {
+            let whole = self.template(host, Place::Field)?;
+            let text = whole.literal().map(|text| String::from_utf8_lossy(text).trim().to_owned());
+            return text.ok_or_else(|| {
+                format!(
+                    "Host: {host:?} has variables\nhint: {ONE_HOST}; load other hosts in runs of their own"
+                )
+            });
+        }
         let given = self.form.fields.iter().filter_map(|field| field.split_once(':'));
-        let mut host =
-            given.filter(|(name, _)| name.eq_ignore_ascii_case("host")).map(|(_, host)| host.trim());
-        host.next_back().unwrap_or(&self.form.target.host).to_owned()
+        let mut host = given.filter(|(name, _)| is_host(name)).map(|(_, host)| host.trim());
+        Ok(host.next_back().unwrap_or(&self.form.target.host).to_owned())
     }
 
     fn requests(&mut self, tables: &[RequestTable]) -> Result<Vec<u32>, ScenarioError> {
@@ -264,6 +283,11 @@ impl Compiler<'_> {
         }
         let address = self.address(table)?;
         let body = self.body(table)?;
+        if table.headers.keys().any(|name| is_host(name)) {
+            return Err(format!(
+                "Host is not a field of one request\nhint: {ONE_HOST}: put it under [defaults]"
+            ));
+        }
         let mut headers = self.defaults.headers.clone();
         headers.retain(|known, _| !table.headers.keys().any(|own| own.eq_ignore_ascii_case(known)));
         headers.extend(table.headers.clone());
@@ -446,6 +470,10 @@ impl Compiler<'_> {
         }
         Ok(Take { variable, source, pattern, otherwise: table.default.clone() })
     }
+}
+
+fn is_host(name: &str) -> bool {
+    name.eq_ignore_ascii_case("host")
 }
 
 fn pattern(text: &str) -> Result<Regex, String> {

@@ -37,6 +37,10 @@ impl User {
                 let missing = request.takes.iter().find(|take| take.value(answer, self.jar()).is_none());
                 missing.map(|take| format!("{} is missing, so nothing can be taken", take.source.explained()))
             }
+            Cause::BodyEncoded => answer.content_coding().map(|coding| {
+                let coding = quoted(coding);
+                format!("the body is encoded ({coding}), so it cannot be checked; do not ask for that by Accept-Encoding")
+            }),
             Cause::TooManyRedirects => Some("too many redirects".to_owned()),
             Cause::RedirectElsewhere => {
                 Some("the redirect goes to another server, port or scheme".to_owned())

@@ -4,11 +4,17 @@
 //! Cookies and tokens belong to the recorded session. Cookies are dropped, because users get their own; you must
 //! replace a token in a body by an extracted value.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem};
 
 use serde::Deserialize;
 
-use crate::plan::scenario::file::{RequestTable, Scalar, ScenarioFile, Statuses};
+use crate::{
+    http::reference::{self, Place},
+    plan::scenario::{
+        answer::is_redirection,
+        file::{RequestTable, Scalar, ScenarioFile, Statuses},
+    },
+};
 
 /// A shorter pause belongs to loading a page, not to a person.
 const PAUSE_SECONDS_MIN: f64 = 0.5;
@@ -64,6 +70,9 @@ struct Request {
 struct Response {
     #[serde(default)]
     status: i64,
+    /// What the Location field says.
+    #[serde(default, rename = "redirectURL")]
+    redirect_url: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -124,7 +133,7 @@ pub fn read(text: &str, host: &str) -> Result<(ScenarioFile, Vec<String>), Strin
         }
         None => host,
     };
-    let (mut request, mut others, mut redirected) = (Vec::<RequestTable>::new(), 0, false);
+    let (mut request, mut others, mut redirects) = (Vec::<RequestTable>::new(), 0, Redirects::default());
     let mut answered_before: Option<f64> = None;
     for (began, entry) in entries {
         let Some(path) = path_on(&entry.request.url, host) else {
@@ -132,7 +141,8 @@ pub fn read(text: &str, host: &str) -> Result<(ScenarioFile, Vec<String>), Strin
             continue;
         };
         // The recording includes the targets of redirects, which users follow by themselves.
-        let follows = std::mem::replace(&mut redirected, (300..304).contains(&entry.response.status));
+        let follows = redirects.lead_to(&entry.request.url, host);
+        redirects.add(&entry, host);
         if !follows {
             let pause = answered_before.map_or(0.0, |before| began - before);
             if let Some(before) = request.last_mut().filter(|_| pause >= PAUSE_SECONDS_MIN) {
@@ -153,6 +163,40 @@ pub fn read(text: &str, host: &str) -> Result<(ScenarioFile, Vec<String>), Strin
         format!("{others} requests of the recording are to other hosts than {host} and are left out");
     warnings.extend((others > 0).then_some(left_out));
     Ok((ScenarioFile { request, ..ScenarioFile::default() }, warnings))
+}
+
+/// The targets of redirects whose requests are still to come.
+#[derive(Default)]
+struct Redirects {
+    /// Paths and queries on the recorded host.
+    targets: Vec<String>,
+    /// True after a redirect without a target: it is taken to lead to the host's next request.
+    to_next: bool,
+}
+
+impl Redirects {
+    /// Notes where the answer to a request of the host leads, if it is a redirect.
+    fn add(&mut self, entry: &Entry, host: &str) {
+        if !u16::try_from(entry.response.status).is_ok_and(is_redirection) {
+            return;
+        }
+        match entry.response.redirect_url.as_deref().filter(|link| !link.is_empty()) {
+            Some(link) => self.targets.extend(target_on(link, &entry.request.url, host)),
+            None => self.to_next = true,
+        }
+    }
+
+    /// Returns true if a request of the host comes from a redirect, which is then over.
+    fn lead_to(&mut self, url: &str, host: &str) -> bool {
+        let own = target_on(url, url, host);
+        match self.targets.iter().position(|target| own.as_ref() == Some(target)) {
+            Some(at) => {
+                self.targets.remove(at);
+                true
+            }
+            None => mem::take(&mut self.to_next),
+        }
+    }
 }
 
 fn table(path: String, request: Request, status: i64) -> RequestTable {
@@ -222,6 +266,19 @@ fn path_on(url: &str, host: &str) -> Option<String> {
         return None;
     }
     Some(if path.starts_with('/') { path.to_owned() } else { format!("/{path}") })
+}
+
+/// The path and query to which a link leads from a URL of this host, as requests have them; `None` for another host.
+fn target_on(link: &str, from: &str, host: &str) -> Option<String> {
+    let resolved = |base: &str| {
+        let (scheme, _) = base.split_once("://")?;
+        match reference::resolve(link, scheme, &host_of(base)?, &path_on(base, host)?) {
+            Place::Here(path) => Some(path),
+            Place::Elsewhere => None,
+        }
+    };
+    // The host's other ports, and https, count as the host.
+    resolved(from).or_else(|| resolved(link))
 }
 
 /// Parses `2026-11-21T10:00:00.123+01:00` to seconds since 1970.

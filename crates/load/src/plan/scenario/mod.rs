@@ -12,6 +12,7 @@ pub mod feeder;
 pub mod file;
 mod har;
 mod html;
+mod shares;
 mod targets;
 pub mod template;
 pub mod user;
@@ -77,6 +78,8 @@ pub struct Scenario {
     is_user_new: bool,
     has_tabs: bool,
     begins_under_way: bool,
+    /// True if no iteration has a request behind the login.
+    is_login_alone: bool,
     /// So many come before any comes again.
     users_count: u64,
     server: Server,
@@ -235,6 +238,11 @@ impl Scenario {
             }
         }
         drawn.into()
+    }
+
+    /// Returns true if users only log in: what would follow has a share of 0.
+    pub(crate) fn is_login_alone(&self) -> bool {
+        self.is_login_alone
     }
 
     /// Returns true if users start with a login.

@@ -153,6 +153,15 @@ impl Template {
         }
     }
 
+    /// Its text, if no values are filled in.
+    pub fn literal(&self) -> Option<&[u8]> {
+        match self.parts.as_slice() {
+            [] => Some(b""),
+            [Part::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
     /// Returns true if it starts with an unencoded value.
     pub fn starts_raw(&self) -> bool {
         matches!(self.parts.first(), Some(Part::Value { is_raw: true, .. }))

@@ -281,6 +281,111 @@ fn refusals_say_where() {
     check("[users]\nfile = \"missing\"\n[[request]]\nurl = \"/\"", "missing: no such file");
     check("[[request]]\nurl = \"/\"\n[[flow]]\nrequest = [{ url = \"/\" }]", "exclude each other");
     check("[[flow]]\nweight = 0\nrequest = [{ url = \"/\" }]", "not above zero");
+    check("[[request]]\nurl = \"/\"\nheaders = { host = \"a\" }", "hint: all requests have one Host");
+    check(
+        "[values]\nx = \"a\"\n[defaults]\nheaders = { host = \"${x}.test\" }\n[[request]]\nurl = \"/\"",
+        "has variables",
+    );
+}
+
+#[test]
+fn iterations_have_requests() {
+    let refused = |text: &str| compiled(text).map(|_| ()).unwrap_err().to_string();
+    let never = "[[request]]\nurl = \"/\"\nshare = 0\n";
+    assert!(refused(never).starts_with("all requests of a flow have a share of 0\nhint: "));
+    let one_of_two = "[[flow]]\nrequest = [{ url = \"/\", share = 0.5 }]\n\
+                      [[flow]]\nrequest = [{ url = \"/\", share = 0 }, { url = \"/\", share = 0 }]\n";
+    assert!(refused(one_of_two).contains("a share of 0"));
+    let seldom = |share: &str| format!("[[request]]\nurl = \"/\"\nshare = {share}\n");
+    assert!(refused(&seldom("0.0009")).contains("one in 1000 iterations"));
+    assert!(refused(&seldom("1e-300")).contains("one in 1000 iterations"));
+    assert!(!compiled(&seldom("0.0011")).unwrap().is_login_alone());
+    // Beside a flow that is often chosen, another may be as rare as it likes.
+    let rare = "[[flow]]\nrequest = [{ url = \"/\" }]\n[[flow]]\nrequest = [{ url = \"/\", share = 1e-9 }]\n";
+    assert!(compiled(rare).is_ok());
+    // Users who log in, and then are kept for another run.
+    let login = format!("[[login]]\nurl = \"/\"\n{never}");
+    assert!(compiled(&login).unwrap().is_login_alone());
+    assert!(
+        refused(&login.replacen("\n[[request]]", "\nshare = 0\n[[request]]", 1)).contains("a share of 0")
+    );
+}
+
+#[test]
+fn redirections_and_cookies_are_of_the_host_that_is_sent() {
+    let check = |defaults: &str, fields: &[&str]| {
+        let target = Target::resolve("http://127.0.0.1:81/").unwrap();
+        let fields: Vec<String> = fields.iter().map(|&field| field.to_owned()).collect();
+        let form = Form { fields: &fields, ..Form::get(&target, Version::Http11, Persistence::KeepAlive) };
+        let file = format!("[defaults]\nheaders = {{ {defaults} }}\n[[request]]\nurl = \"/a\"\n");
+        let scenario = Scenario::parse(&form, &file, &inputs()).unwrap();
+        let mut user = User::new(&scenario, 0, 1);
+        user.prepare(&scenario, 0, now()).unwrap();
+        assert_eq!(
+            text(&user).to_ascii_lowercase().matches("host: shop.test\r\n").count(),
+            1,
+            "{}",
+            text(&user)
+        );
+        let to = |place: &str| {
+            format!(
+                "HTTP/1.1 302 F\r\nLocation: http://{place}/b\r\nSet-Cookie: s=1; Domain=shop.test\r\n\r\n"
+            )
+        };
+        assert_eq!(answered(&mut user, &scenario, 0, &to("shop.test"), ""), Next::Follow);
+        assert!(
+            text(&user).starts_with("GET /b ") && text(&user).contains("Cookie: s=1\r\n"),
+            "{}",
+            text(&user)
+        );
+        let elsewhere = Next::Over(Some(Cause::RedirectElsewhere));
+        assert_eq!(answered(&mut user, &scenario, 0, &to("127.0.0.1:81"), ""), elsewhere);
+    };
+    check("Host = \"shop.test\"", &[]);
+    check("host = \"shop.test\"", &["Host: other.test"]);
+    check("", &["Host: shop.test"]);
+}
+
+#[test]
+fn a_page_has_the_bytes_of_its_body() {
+    let target = Target::resolve("http://127.0.0.1:81/up").unwrap();
+    let body = b"\x00\xff\xfe${user}\x80";
+    let form = Form { method: "PUT", body, ..Form::get(&target, Version::Http11, Persistence::KeepAlive) };
+    let scenario = Scenario::of_page(&form, 3, &inputs()).unwrap();
+    let mut user = User::new(&scenario, 0, 1);
+    user.prepare(&scenario, 0, now()).unwrap();
+    let expected = [&b"Content-Length: 11\r\n\r\n"[..], body].concat();
+    assert!(user.bytes().ends_with(&expected), "{}", text(&user));
+    let head = "HTTP/1.1 307 T\r\nLocation: /other\r\n\r\n";
+    assert_eq!(answered(&mut user, &scenario, 0, head, ""), Next::Follow);
+    assert!(user.bytes().starts_with(b"PUT /other ") && user.bytes().ends_with(&expected), "{}", text(&user));
+}
+
+#[test]
+fn an_encoded_body_cannot_be_looked_into() {
+    let file = "[[request]]\nurl = \"/a\"\ncheck.lacks = \"error\"\n\
+                [[request]]\nname = \"take\"\nurl = \"/a\"\ntake.x = { regex = \"x\", default = \"\" }\n\
+                [[request]]\nname = \"head\"\nurl = \"/a\"\ncheck.header = { X = \"1\" }\ntake.y = { header = \"X\" }\n";
+    let scenario = compiled(file).unwrap();
+    let mut user = User::new(&scenario, 0, 1);
+    let mut check = |request: u32, encoding: &str, body: &str, expected: Option<Cause>| {
+        user.prepare(&scenario, request, now()).unwrap();
+        let head = format!("HTTP/1.1 200 OK\r\nX: 1\r\nContent-Encoding: {encoding}\r\n\r\n");
+        assert_eq!(answered(&mut user, &scenario, request, &head, body), Next::Over(expected), "{encoding}");
+    };
+    for encoding in ["gzip", "identity, br", " zstd"] {
+        check(0, encoding, "?", Some(Cause::BodyEncoded));
+        check(1, encoding, "?", Some(Cause::BodyEncoded));
+        check(2, encoding, "?", None);
+        check(0, encoding, "", None);
+    }
+    check(0, "Identity", "?", None);
+    check(1, "", "?", None);
+    check(0, "identity", "an error", Some(Cause::CheckFailed));
+    let answer =
+        Answer { status: 200, head: b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n", body: b"?" };
+    let words = user.explanation(&scenario, 0, &answer, Cause::BodyEncoded);
+    assert!(words.contains("200 OK; the body is encoded (gzip), so it cannot be checked"), "{words}");
 }
 
 #[test]
@@ -329,6 +434,60 @@ fn a_recording_becomes_an_iteration() {
     let scenario = Scenario::from_har(&base, &live, &inputs()).unwrap();
     assert_eq!(scenario.names(), ["GET /", "POST /in", "POST /api"]);
     assert!(scenario.warnings()[0].contains("is of shop.test"), "{:?}", scenario.warnings());
+}
+
+/// The names of the requests that a recording becomes: of each entry the URL, the status and where it redirects to.
+fn recorded(entries: &[(&str, u16, &str)]) -> Vec<String> {
+    let entries = entries.iter().enumerate().map(|(second, (url, status, to))| {
+        serde_json::json!({
+            "startedDateTime": format!("2026-11-21T10:00:{second:02}Z"),
+            "request": { "method": "GET", "url": url },
+            "response": { "status": status, "redirectURL": to },
+        })
+    });
+    let har = serde_json::json!({ "log": { "entries": entries.collect::<Vec<_>>() } }).to_string();
+    let target = Target::resolve("http://127.0.0.1:81/").unwrap();
+    let form = Form::get(&target, Version::Http11, Persistence::KeepAlive);
+    let scenario = Scenario::from_har(&form, &har, &inputs()).unwrap();
+    scenario.names().iter().map(|name| name.trim_start_matches("GET ").to_owned()).collect()
+}
+
+#[test]
+fn a_recording_leaves_out_where_its_redirects_lead() {
+    // One page loads several things at once: what begins next is not the target.
+    let found = recorded(&[
+        ("http://shop.test/", 200, ""),
+        ("http://shop.test/static/logo", 302, "../cdn/./logo.png?v=ü"),
+        ("http://shop.test/app.js", 200, ""),
+        ("http://shop.test/static/font", 301, "http://shop.test/cdn/font#top"),
+        ("http://shop.test/cdn/logo.png?v=%C3%BC", 200, ""),
+        ("http://shop.test/cdn/font", 200, ""),
+        ("http://shop.test/cdn/font", 200, ""),
+    ]);
+    assert_eq!(found, ["/", "/static/logo", "/app.js", "/static/font", "/cdn/font"]);
+    // From one redirect to the next, also of a POST, and by https.
+    let found = recorded(&[
+        ("http://shop.test/a", 307, "/b"),
+        ("http://shop.test/b", 308, "https://shop.test/c"),
+        ("https://shop.test/c", 303, "?d"),
+        ("https://shop.test/c?d", 200, ""),
+        ("http://shop.test/own", 200, ""),
+    ]);
+    assert_eq!(found, ["/a", "/own"]);
+    // What other hosts lead back to is no part of a request.
+    let found = recorded(&[
+        ("http://shop.test/pay", 302, "https://bank.test/x"),
+        ("https://bank.test/x", 302, "http://shop.test/paid"),
+        ("http://shop.test/paid", 200, ""),
+    ]);
+    assert_eq!(found, ["/pay", "/paid"]);
+    // Where the recording does not say it: the next one.
+    for (status, expected) in [(302, &["/a"][..]), (307, &["/a"]), (308, &["/a"]), (300, &["/a", "/b"])] {
+        assert_eq!(
+            recorded(&[("http://shop.test/a", status, ""), ("http://shop.test/b", 200, "")]),
+            expected
+        );
+    }
 }
 
 proptest! {

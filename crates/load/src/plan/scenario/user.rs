@@ -15,7 +15,7 @@ use crate::{
     },
     plan::scenario::{
         Address, Authorization, Scenario, ScenarioRequest,
-        answer::{Answer, Status},
+        answer::{Answer, Status, is_redirection},
         template::{Context, Template, Unusable},
     },
 };
@@ -234,6 +234,9 @@ impl User {
                 _ => Cause::WrongStatus,
             });
         }
+        if request.needs_body() && answer.content_coding().is_some() {
+            return Err(Cause::BodyEncoded);
+        }
         for check in &request.checks {
             if !check.holds(answer, &mut self.context()).map_err(unusable)? {
                 return Err(Cause::CheckFailed);
@@ -307,10 +310,6 @@ fn filled(template: &Template, context: &mut Context<'_>) -> Result<Vec<u8>, Cau
 
 fn unusable(_: Unusable) -> Cause {
     Cause::ValueUnusable
-}
-
-fn is_redirection(status: u16) -> bool {
-    matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
 /// The state of a logged-in user in a file, so that the next run need not log it in again.

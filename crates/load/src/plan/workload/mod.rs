@@ -130,6 +130,18 @@ impl<'a> Workload<'a> {
         Some(self.visit(at, position))
     }
 
+    /// Starts the visit of a closed-loop client that follows one without a request. It begins when that did, since
+    /// nothing was answered that the client could think about. `None` if all others have none either, or may not start.
+    pub fn next_after_empty(&mut self, empty: &VisitState) -> Option<VisitState> {
+        let may_start = self.arrivals_left.is_closed() && !self.left.is_none();
+        if !may_start || !self.visits.may_have_requests(&empty.position) {
+            return None;
+        }
+        let position = self.visits.begin(self.visits_begun, None);
+        Some(self.visit(empty.began, position))
+    }
+
+    /// The first request of a visit. `None` if it has none, or no more may be made.
     pub fn first(&mut self, visit_state: &mut VisitState) -> Option<DueRequest> {
         if self.left.requests == 0 {
             return None;

@@ -199,6 +199,16 @@ impl Visits {
         }
     }
 
+    /// Returns true if a visit may have requests although one from this position had none.
+    pub fn may_have_requests(&self, empty: &Position) -> bool {
+        match (self, empty) {
+            (Visits::Scenario(scenario), Position::Scenario { logs_in, .. }) => {
+                *logs_in || !scenario.is_login_alone()
+            }
+            _ => false,
+        }
+    }
+
     /// When the further requests are due since the run's start, as far as that is known.
     pub fn due_later(&self, position: &Position) -> Vec<Nanos> {
         match (self, position) {

@@ -1,13 +1,22 @@
 //! Workloads, checked request by request.
 
+use std::sync::Arc;
+
 use sojourn_workload::trace::Request;
 
 use super::*;
-use crate::plan::{
-    LoggedVisit, Pick,
-    arrivals::{ArrivalProcess, Segment},
-    distribution::Shape,
-    session_file::Burst,
+use crate::{
+    http::{
+        request::{Form, Persistence, Version},
+        target::Target,
+    },
+    plan::{
+        LoggedVisit, Pick,
+        arrivals::{ArrivalProcess, Segment},
+        distribution::Shape,
+        scenario::ScenarioInputs,
+        session_file::Burst,
+    },
 };
 
 fn workload(arrivals: Arrivals<'static>, requests: Requests, think: Think) -> Workload<'static> {
@@ -104,6 +113,68 @@ fn open_arrivals_ask_once_each_and_a_quota_ends_them() {
     }
     assert_eq!(workload.next_start(), None);
     assert_eq!(workload.used(quota), 1.0);
+}
+
+fn scenario(text: &str) -> Requests {
+    let target = Target::resolve("http://127.0.0.1:81/").unwrap();
+    let form = Form::get(&target, Version::Http11, Persistence::KeepAlive);
+    let inputs = ScenarioInputs {
+        read_file: &|_| Err("no such file".to_owned()),
+        environment: &|_| None,
+        think_shape: Shape::Constant,
+    };
+    Requests::Scenario(Arc::new(Scenario::parse(&form, text, &inputs).unwrap()))
+}
+
+#[test]
+fn an_empty_iteration_is_followed_by_one_that_begins_at_the_same_time() {
+    let seldom = || scenario("[[request]]\nurl = \"/\"\nshare = 0.3\n");
+    let think = Think::AfterAnswer(constant(1000));
+    let mut workload = closed(seldom(), think);
+    let mut visit_state = workload.start().unwrap();
+    let (mut requests, mut empty) = (0, 0);
+    while requests < 100 {
+        let began = visit_state.began;
+        visit_state = match workload.first(&mut visit_state) {
+            Some(due) => {
+                assert_eq!(due.at, began);
+                requests += 1;
+                workload.next_visit(&visit_state, due.at + Nanos(5)).unwrap()
+            }
+            None => {
+                empty += 1;
+                let next = workload.next_after_empty(&visit_state).unwrap();
+                assert_eq!(next.began, began);
+                next
+            }
+        };
+    }
+    assert!((150..400).contains(&empty), "{empty}");
+    // Iterations are counted, whatever they have.
+    let quota = Quota { visits: 3, ..Quota::UNLIMITED };
+    let arrivals = Arrivals::Closed { clients: 1 };
+    let times = (Nanos(100), Nanos::ZERO);
+    let mut workload = Workload::new(arrivals, seldom(), think, 1, quota, times, 7);
+    let visit_state = workload.start().unwrap();
+    assert!(workload.next_after_empty(&visit_state).is_some());
+    assert!(workload.next_after_empty(&visit_state).is_some());
+    assert!(workload.next_after_empty(&visit_state).is_none() && workload.is_quota_used());
+}
+
+#[test]
+fn an_arrival_without_a_request_and_a_login_alone_are_followed_by_none() {
+    let segments = vec![Segment { from: 1e6, to: 1e6, length: Nanos(1_000_000_000) }];
+    let open = Arrivals::Open { segments, process: ArrivalProcess::Constant, under_way_max: 9 };
+    let think = Think::AfterAnswer(Distribution::NONE);
+    let mut workload = workload(open, scenario("[[request]]\nurl = \"/\"\nshare = 0.3\n"), think);
+    let visit_state = workload.start().unwrap();
+    assert!(workload.next_after_empty(&visit_state).is_none());
+    let login = scenario("[[login]]\nurl = \"/\"\n[[request]]\nurl = \"/\"\nshare = 0\n");
+    let mut workload = closed(login, think);
+    let mut visit_state = workload.start().unwrap();
+    assert!(workload.first(&mut visit_state).is_none() && workload.next_after_empty(&visit_state).is_none());
+    visit_state.log_in_first();
+    assert!(workload.first(&mut visit_state).is_some() && workload.next_after_empty(&visit_state).is_some());
 }
 
 #[test]

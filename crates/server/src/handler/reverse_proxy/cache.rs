@@ -182,6 +182,10 @@ impl Cache {
             (Use::Stale { .. }, Some(object)) if request.method == Method::Get => {
                 Verdict::Hit(Arc::clone(object), Some(miss()))
             }
+            // A HEAD brings no body that could replace the stored one, so it is forwarded if the client permits that.
+            (Use::Stale { .. }, Some(object)) if directives.only_if_cached => {
+                Verdict::Hit(Arc::clone(object), None)
+            }
             (Use::Miss, None) if is_plain(request) || is_for_part(request) => {
                 let fetch_range = fetch_range(parts.as_ref(), request, &directives, now);
                 Verdict::Fill(CacheMiss { fetch_range, ..miss() })

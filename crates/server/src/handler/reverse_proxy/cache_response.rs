@@ -183,7 +183,10 @@ impl ReverseProxy {
         revalidation: &Revalidation,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        let is_for_it = revalidation.is_for_all && stored_fits(request, &revalidation.object);
+        let now = response.shared.clock.second.seconds() as i64;
+        let stored = Metadata::read(revalidation.object.metadata());
+        let is_for_it =
+            revalidation.is_for_all && stored.is_ok_and(|stored| may_answer(request, &stored, now));
         if !relay.reader.is_first() && !is_for_it {
             let client_context = self.client_context(request, response);
             return self.begin_flow(request, client_context, (None, None), relay.why, response);
@@ -319,6 +322,11 @@ fn append_parts_head(
 /// Returns true if the client's copy equals the stored object.
 pub(super) fn is_current(request: &Request<'_>, stored: &Metadata<'_>) -> bool {
     answer(request, stored, 0) == Answer::NotModified
+}
+
+/// Returns true if a response that another client's request has brought, or confirmed, may answer `request` at `now`.
+pub(super) fn may_answer(request: &Request<'_>, stored: &Metadata<'_>, now: i64) -> bool {
+    fits(request, stored) && stored.may_be_shared(now)
 }
 
 /// Cache-Status of a response without an upstream.

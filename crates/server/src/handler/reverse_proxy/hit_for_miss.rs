@@ -1,7 +1,8 @@
-//! Hit-for-miss: requests for objects that were recently not storable are not coalesced.
+//! Hit-for-miss: requests for objects whose response could recently not be stored, or not be shared without revalidation,
+//! are not coalesced.
 //!
-//! Otherwise each client of an uncacheable object would wait for the response to the one before, only to find that it
-//! cannot use it.
+//! Otherwise each client of such an object would wait for the response to the one before, only to find that it cannot
+//! use it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +25,7 @@ pub(super) struct HitForMiss {
 }
 
 impl HitForMiss {
-    /// Remembers `key`, whose response could not be stored at `now`.
+    /// Remembers `key`, whose response could not be stored or shared at `now`.
     pub fn remember(&self, key: &Key<'_>, now: i64) {
         let mut until = self.lock();
         if until.len() >= KEYS_MAX {
@@ -37,7 +38,7 @@ impl HitForMiss {
         self.count.store(until.len(), Ordering::Relaxed);
     }
 
-    /// Removes `key`, which is being stored.
+    /// Removes `key`, whose response is being stored and may be shared.
     pub fn forget(&self, key: &Key<'_>) {
         if self.count.load(Ordering::Relaxed) > 0 {
             let mut until = self.lock();

@@ -9,9 +9,9 @@ use sojourn_http::{head, upstream};
 use sojourn_http_cache::{CacheStatus, Forwarded, Metadata};
 
 use super::ReverseProxy;
-use super::cache_response::is_current;
+use super::cache_response::{is_current, may_answer};
 use super::exchange::{Exchange, Following, Relay, Stage};
-use super::{Answer, End, Stored, fits, metadata};
+use super::{Answer, End, Stored, metadata};
 use crate::access_log::Outcome;
 use crate::connection::{Response, Source, Step};
 use crate::counters::Counter;
@@ -60,13 +60,13 @@ impl ReverseProxy {
         }
         let stored = kept.as_ref().and_then(|kept| metadata(kept));
         let stored = stored.or_else(|| Metadata::read(part.as_ref()?).ok());
-        if !relay.reader.is_first() && !stored.is_some_and(|stored| fits(request, &stored)) {
+        let now = response.shared.clock.second.seconds() as i64;
+        if !relay.reader.is_first() && !stored.is_some_and(|stored| may_answer(request, &stored, now)) {
             self.upstream_client.leave(relay.flow, relay.reader);
             response.note_outcome(Outcome::Miss);
             let client_context = self.client_context(request, response);
             return self.begin_flow(request, client_context, (None, None), relay.why, response);
         }
-        let now = response.shared.clock.second.seconds() as i64;
         let status = CacheStatus {
             forwarded: relay.why,
             origin_status: Some(answer.upstream_status).filter(|origin| *origin != answer.status),
@@ -80,7 +80,8 @@ impl ReverseProxy {
             self.upstream_client.leave(relay.flow, relay.reader);
             return self.answer_not_modified(request, &stored, answer.status, status, response);
         }
-        self.write_relayed_head(request, &answer, status, response);
+        let shared = stored.filter(|_| !relay.reader.is_first());
+        self.write_relayed_head(request, &answer, shared.as_ref(), status, response);
         let Some(body) = self.upstream_client.flow(relay.flow).take_whole(relay.reader) else {
             return self.relay_body(request, answer.status, relay, response);
         };
@@ -100,21 +101,27 @@ impl ReverseProxy {
         }
     }
 
+    /// Writes the head of the response. For coalesced requests there is `shared`, what is stored of it: some fields are for the
+    /// first client alone.
     fn write_relayed_head(
-        &self,
+        &mut self,
         request: &Request<'_>,
         answer: &Answer,
+        shared: Option<&Metadata<'_>>,
         status: CacheStatus<'_>,
         response: &mut Response<'_, '_>,
     ) {
         response.start(answer.status, answer.reason.as_deref(), request);
-        response.fields().extend_from_slice(&answer.fields);
+        response.fields().extend_from_slice(shared.map_or(&answer.fields, |stored| stored.fields));
         match (answer.body, answer.content_length) {
             (upstream::Body::Chunked | upstream::Body::UntilClose, _) => response.length_unknown(request),
             // RFC 9110, 8.6: neither may have a Content-Length.
             (upstream::Body::None, Some(_)) if answer.status == 204 => {}
             (_, Some(length)) => head::content_length(response.fields(), length),
             (_, None) => {}
+        }
+        if let Some(stored) = shared {
+            return self.end_stored(request, stored, status, response);
         }
         if status.forwarded.is_some() {
             status.append(response.fields(), &self.upstream_client.proxy().pseudonym);
@@ -146,7 +153,7 @@ impl ReverseProxy {
         }
     }
 
-    /// The response does not match this request: it is sent to an upstream itself and not coalesced again.
+    /// The response must not answer this request: it is sent to an upstream itself and not coalesced again.
     fn relay_alone(
         &mut self,
         request: &Request<'_>,
@@ -165,7 +172,8 @@ impl ReverseProxy {
         exchange: Exchange,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        let Some(stored) = metadata(busy_object).filter(|stored| fits(request, stored)) else {
+        let now = response.shared.clock.second.seconds() as i64;
+        let Some(stored) = metadata(busy_object).filter(|stored| may_answer(request, stored, now)) else {
             return self.relay_alone(request, exchange, response);
         };
         let Some(body) = busy_object.reader() else { return self.relay_alone(request, exchange, response) };

@@ -113,6 +113,7 @@ impl Cache {
         let key = key_of(&miss.key, current);
         match freshen(current, &received.request(miss), fields, moments, via, &self.policy) {
             Freshened::Stored(metadata) => {
+                self.note_sharing(miss, &metadata);
                 let is_current = self.store.is_current(&key, object);
                 let fresh = match is_current {
                     true => self.store.freshen(object, &metadata),
@@ -178,7 +179,8 @@ impl Cache {
         if head.status != 200 || !self.store.is_current(&key, object) {
             return;
         }
-        if !matches_head(fields, &stored, object.length(), head.content_length) {
+        // What is stored with another status is not what a GET would bring now.
+        if stored.status != 200 || !matches_head(fields, &stored, object.length(), head.content_length) {
             self.store.freshen(object, &Metadata { lifetime: 0, ..stored }.write());
             return;
         }
@@ -235,6 +237,7 @@ impl Cache {
         claim: &mut Option<Insertion>,
     ) -> Option<Insertion> {
         let vary = vary_of(&Metadata::read(&metadata).ok()?, miss);
+        let may_be_shared = self.note_sharing(miss, &metadata);
         let mut fill = match claim.take() {
             Some(fill) => fill,
             None => match self.store.begin(&miss.key, miss.known.as_ref()) {
@@ -242,9 +245,22 @@ impl Cache {
                 InsertOutcome::Busy(_) | InsertOutcome::Hit(_) => return None,
             },
         };
-        self.hit_for_miss.forget(&miss.key);
+        if may_be_shared {
+            self.hit_for_miss.forget(&miss.key);
+        }
         fill.start(ObjectHead { metadata, length, vary, sharing: Sharing::Stored });
         Some(fill)
+    }
+
+    /// Returns true if the response that has just arrived, or was revalidated, may answer coalesced requests, too. Otherwise
+    /// remembers it, so that the next ones are not coalesced.
+    fn note_sharing(&self, miss: &CacheMiss, metadata: &[u8]) -> bool {
+        let Ok(stored) = Metadata::read(metadata) else { return false };
+        let may_be_shared = stored.may_be_shared(stored.response_time);
+        if !may_be_shared {
+            self.hit_for_miss.remember(&miss.key, stored.response_time);
+        }
+        may_be_shared
     }
 
     /// A new response that must not be stored outdates the stored one, so that is removed; failures, partial responses,

@@ -15,17 +15,21 @@ use crate::runtime::sockets::rounds::ROUND_MAX;
 use crate::runtime::timers::drain::Drain;
 
 impl<D: Disk> Loop<'_, D> {
-    /// Accepts a round of waiting connections, a small one while fewer may wait than usual; returns true if there may be
-    /// more.
-    pub(super) fn accept(&mut self, listener: usize) -> bool {
+    /// Accepts a round of waiting connections, a small one while fewer may wait than usual.
+    pub(super) fn accept(&mut self, listener: usize) {
         let is_overloaded = self.acceptors.get(listener).is_some_and(Acceptor::has_short_queue);
         let size = if is_overloaded {
             self.rounds[listener].next_beside(self.events, self.state.clock.now)
         } else {
             ROUND_MAX
         };
-        for _ in 0..size {
-            let Some(acceptor) = self.acceptors.get(listener) else { return false };
+        self.accept_up_to(size, listener);
+    }
+
+    /// Accepts at most `count` waiting connections.
+    fn accept_up_to(&mut self, count: usize, listener: usize) {
+        for _ in 0..count {
+            let Some(acceptor) = self.acceptors.get(listener) else { return };
             match acceptor.accept() {
                 Accepted::Connection(arrival) => {
                     self.state.served.add(Counter::LimitAcceptWait, acceptor.take_shortened());
@@ -33,15 +37,14 @@ impl<D: Disk> Loop<'_, D> {
                 }
                 Accepted::Shed => self.state.served.count(Counter::ConnectionsShed),
                 Accepted::Failed => self.state.served.count(Counter::AcceptErrors),
-                Accepted::Nobody => return false,
+                Accepted::Nobody => return,
                 Accepted::Exhausted => {
                     self.state.served.count(Counter::AcceptErrors);
                     self.pause_accepting();
-                    return false;
+                    return;
                 }
             }
         }
-        true
     }
 
     /// Serves the new connection immediately, if it is admitted: its request is often there already, and a connection
@@ -100,9 +103,9 @@ impl<D: Disk> Loop<'_, D> {
     pub(super) fn begin_drain(&mut self) {
         debug_assert!(self.stop.is_requested(), "woken without a stop");
         let _ = epoll::delete(&self.epoll, self.stop.fd());
-        // Connections already in the backlog are served.
+        // Connections already in the backlog are served, and a few that come meanwhile. Under overload these come without end.
         for listener in 0..self.acceptors.len() {
-            while self.accept(listener) {}
+            self.accept_up_to(self.acceptors[listener].queued() + ROUND_MAX, listener);
         }
         self.acceptors.clear();
         self.accepting_is_paused = false;

@@ -171,9 +171,7 @@ impl<'a, D: Disk> Loop<'a, D> {
                 STOP => self.begin_drain(),
                 DISK => self.collect(),
                 WAKER => self.state.handler.outbox().into_iter().for_each(Outbox::collect),
-                LISTENERS.. => {
-                    self.accept((token - LISTENERS) as usize);
-                }
+                LISTENERS.. => self.accept((token - LISTENERS) as usize),
                 token => self.ready(token, flags),
             }
         }

@@ -80,6 +80,11 @@ impl<'a> LimitedAcceptor<'a> {
         (!left.is_zero()).then_some(left)
     }
 
+    /// How many connections wait to be accepted now.
+    pub fn waiting(&self) -> usize {
+        self.acceptors.iter().map(Acceptor::queued).sum()
+    }
+
     /// One of them is readable when a connection waits.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.acceptors.iter().map(Acceptor::fd)

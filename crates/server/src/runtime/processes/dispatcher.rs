@@ -33,6 +33,7 @@ const LISTENERS: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 const ENDED: u64 = u64::MAX - 2;
 const HELPERS: u64 = u64::MAX - 3;
+const LOG_WRITER: u64 = u64::MAX - 4;
 
 pub struct Plan<'a> {
     /// The number of helpers.
@@ -125,6 +126,9 @@ impl<'a> Dispatcher<'a> {
         epoll::add(&epoll, &children, data(ENDED), epoll::EventFlags::IN)?;
         let helpers = Pool::new(plan.helpers)?;
         epoll::add(&epoll, &helpers, data(HELPERS), epoll::EventFlags::IN)?;
+        if let Some(log_writer) = log_writer {
+            epoll::add(&epoll, log_writer.end(), data(LOG_WRITER), epoll::EventFlags::IN)?;
+        }
         let mut this = Dispatcher {
             site,
             stop,
@@ -153,7 +157,8 @@ impl<'a> Dispatcher<'a> {
         let drain = self.drain_until.map(|until| until.saturating_duration_since(Instant::now()));
         let pause = self.acceptor.as_ref().and_then(LimitedAcceptor::pause);
         let backoff = self.helpers.pause().filter(|_| self.drain_until.is_none());
-        [drain, pause, backoff].into_iter().flatten().min()
+        let log_writer = self.log_writer.and_then(LogWriter::pause);
+        [drain, pause, backoff, log_writer].into_iter().flatten().min()
     }
 
     fn handle_events(&mut self, events: &[epoll::Event]) -> io::Result<()> {
@@ -165,8 +170,9 @@ impl<'a> Dispatcher<'a> {
                 _ => {}
             }
         }
+        self.look_after_log_writer();
         // Also after a pause, which no event ends.
-        self.accept();
+        self.accept_up_to(ACCEPTS_PER_ITERATION);
         match self.drain_until {
             None => {
                 self.helpers.stop_idle(false);
@@ -182,14 +188,13 @@ impl<'a> Dispatcher<'a> {
         Ok(())
     }
 
-    /// Accepts waiting connections; returns true if there may be more.
-    fn accept(&mut self) -> bool {
-        for _ in 0..ACCEPTS_PER_ITERATION {
-            let Some(acceptor) = &mut self.acceptor else { return false };
-            let Some(arrival) = acceptor.next(&mut self.served) else { return false };
+    /// Accepts at most `count` waiting connections.
+    fn accept_up_to(&mut self, count: usize) {
+        for _ in 0..count {
+            let Some(acceptor) = &mut self.acceptor else { return };
+            let Some(arrival) = acceptor.next(&mut self.served) else { return };
             self.receive(Waiting { arrival, since: Instant::now() });
         }
-        true
     }
 
     /// Queues a connection; a helper may take it at once.
@@ -274,6 +279,15 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
+    fn look_after_log_writer(&mut self) {
+        let Dispatcher { helpers, acceptor, queue, log_writer: Some(log_writer), .. } = self else { return };
+        log_writer.replace_if_ended(|| {
+            *acceptor = None;
+            queue.clear();
+            helpers.close_channels();
+        });
+    }
+
     fn complete_helpers(&mut self) -> io::Result<()> {
         let Dispatcher { helpers, children, site, acceptor, queue, log_writer, .. } = self;
         helpers.complete(children, site, *log_writer, || {
@@ -285,8 +299,9 @@ impl<'a> Dispatcher<'a> {
     fn begin_drain(&mut self) {
         debug_assert!(self.stop.is_requested(), "woken without a stop");
         let _ = epoll::delete(&self.epoll, self.stop.fd());
-        // Connections already in the backlog are served.
-        while self.accept() {}
+        // Connections already in the backlog are served, and a few that come meanwhile. Under overload these come without end.
+        let waiting = self.acceptor.as_ref().map_or(0, LimitedAcceptor::waiting);
+        self.accept_up_to(waiting + ACCEPTS_PER_ITERATION);
         self.acceptor = None;
         self.drain_until = Some(Instant::now() + self.site.drain_timeout() + GRACE);
         self.children.request_stop();

@@ -6,6 +6,7 @@
 //! its children stop.
 
 mod accept;
+mod backoff;
 mod channel;
 mod child;
 mod children;

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
 use rustix::process::Pid;
 
+use super::backoff::RestartBackoff;
 use super::channel::{Message, ToDispatcher, ToHelper, channel};
 use super::log_writer::LogWriter;
-use super::supervisor::RestartBackoff;
 use super::{Children, Ended};
 use crate::access_log::AccessLog;
 use crate::counters::scoreboard::{Permit, Slot};

@@ -149,6 +149,11 @@ impl Acceptor {
         self.queue.is_short()
     }
 
+    /// How many connections wait to be accepted now; the most that can, if the kernel does not tell.
+    pub fn queued(&self) -> usize {
+        queue_length(self.fd()).map_or(BACKLOG as usize, |queue| queue.waiting as usize)
+    }
+
     /// How often the queue has been shortened since the last call.
     pub fn take_shortened(&self) -> u64 {
         self.queue.take_shortened()

@@ -26,7 +26,7 @@ use crate::limits::Limits;
 use crate::memory;
 use crate::runtime::sockets::accept::Listener;
 use crate::runtime::sockets::accept::{self, Accepted, Acceptor, Arrival};
-use crate::runtime::sockets::rounds::Rounds;
+use crate::runtime::sockets::rounds::{ROUND_MAX, Rounds};
 use crate::runtime::timers::drain::Drain;
 
 /// If the multishot operation has accepted more connections in one iteration, rounds begin.
@@ -114,7 +114,7 @@ impl Ring<'_> {
                 }
                 self.listeners[listener].accepting
             }
-            Err(Errno::MFILE | Errno::NFILE) => self.accept_round(listener).0,
+            Err(Errno::MFILE | Errno::NFILE) => self.accept_round(listener),
             Err(Errno::CANCELED | Errno::AGAIN | Errno::INTR) => self.listeners[listener].accepting,
             Err(error) => {
                 self.state.served.count(Counter::AcceptErrors);
@@ -130,7 +130,7 @@ impl Ring<'_> {
     /// Connections wait, but there may be no descriptors for them, or more than can be served soon.
     pub(super) fn listener_ready(&mut self, completion: &Completion) {
         let listener = completion.token as usize;
-        let (next, _) = self.accept_round(listener);
+        let next = self.accept_round(listener);
         self.accept_next(listener, next);
     }
 
@@ -146,14 +146,19 @@ impl Ring<'_> {
         self.queue.cancel(Purpose::Accept, listener as u64);
     }
 
-    /// Accepts a round of waiting connections by system calls; returns how to go on, and true if more may wait.
-    fn accept_round(&mut self, listener: usize) -> (Accepting, bool) {
-        let mut next = Accepting::Poll;
+    /// Accepts a round of waiting connections by system calls; returns how to go on.
+    fn accept_round(&mut self, listener: usize) -> Accepting {
         let is_overloaded = self.listeners[listener].has_short_queue();
         let (rounds, now) = (&mut self.listeners[listener].rounds, self.state.clock.now);
         let size = if is_overloaded { rounds.next_beside(self.completions, now) } else { rounds.next(now) };
-        for _ in 0..size {
-            let Some(acceptor) = &self.listeners[listener].acceptor else { return (next, false) };
+        self.accept_up_to(size, listener)
+    }
+
+    /// Accepts at most `count` waiting connections by system calls; returns how to go on.
+    fn accept_up_to(&mut self, count: usize, listener: usize) -> Accepting {
+        let mut next = Accepting::Poll;
+        for _ in 0..count {
+            let Some(acceptor) = &self.listeners[listener].acceptor else { return next };
             match acceptor.accept() {
                 Accepted::Connection(arrival) => {
                     self.state.served.add(Counter::LimitAcceptWait, acceptor.take_shortened());
@@ -166,15 +171,15 @@ impl Ring<'_> {
                 }
                 Accepted::Failed => self.state.served.count(Counter::AcceptErrors),
                 // Soon many may wait again.
-                Accepted::Nobody if acceptor.has_short_queue() => return (Accepting::Poll, false),
-                Accepted::Nobody => return (next, false),
+                Accepted::Nobody if acceptor.has_short_queue() => return Accepting::Poll,
+                Accepted::Nobody => return next,
                 Accepted::Exhausted => {
                     self.state.served.count(Counter::AcceptErrors);
-                    return (Accepting::Paused, false);
+                    return Accepting::Paused;
                 }
             }
         }
-        (Accepting::Poll, true)
+        Accepting::Poll
     }
 
     fn admit(&mut self, arrival: Arrival) {
@@ -239,9 +244,11 @@ impl Ring<'_> {
         }
     }
 
-    /// Accepts the connections already in the backlog, then closes the listener.
+    /// Accepts the connections already in the backlog and a few that come meanwhile, then closes the listener. Under overload
+    /// these come without end.
     fn end_accepting(&mut self, listener: usize) {
-        while self.accept_round(listener).1 {}
+        let waiting = self.listeners[listener].acceptor.as_ref().map_or(0, Acceptor::queued);
+        self.accept_up_to(waiting + ROUND_MAX, listener);
         self.listeners[listener].acceptor = None;
     }
 

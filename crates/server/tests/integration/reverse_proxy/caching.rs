@@ -220,6 +220,10 @@ fn stale_answers_come_while_an_upstream_is_asked() {
         || answering(serve),
         |server, upstream| {
             get(server, "/a");
+            // RFC 9111, 5.2.1.7: the client wants no answer from elsewhere.
+            let head = ask(server, "HEAD", "/a", "Cache-Control: only-if-cached\r\n");
+            assert!(status(&head) == "200" && said(&head).starts_with("hit; ttl="), "{head}");
+            assert_eq!(upstream.heads().len(), 1);
             let stale = get(server, "/a");
             assert!(said(&stale).starts_with("hit; ttl=") && body(&stale) == "hello", "{stale}");
             server.wait_until(Counter::CacheRevalidations, 1);
@@ -439,6 +443,12 @@ fn errors_are_kept_as_long_as_is_said() {
 fn heads_tell_of_what_is_stored() {
     let serve = |head: &str| {
         let is_head = head.starts_with("HEAD");
+        if head.contains(" /gone ") {
+            let (status, body) = if is_head { ("200 OK", "") } else { ("404 No", "no") };
+            return format!(
+                "HTTP/1.1 {status}\r\nContent-Length: 2\r\nCache-Control: max-age=60\r\n\r\n{body}"
+            );
+        }
         let body = if is_head && head.contains("/other") { "hello!" } else { "hello" };
         let answer = ok("ETag: \"x\"\r\nCache-Control: max-age=60", body);
         match (is_head, is_conditional(head)) {
@@ -451,7 +461,7 @@ fn heads_tell_of_what_is_stored() {
         &[],
         || answering(serve),
         |server, upstream| {
-            for target in ["/same", "/other"] {
+            for target in ["/same", "/other", "/gone"] {
                 get(server, target);
                 let head = ask(server, "HEAD", target, "Cache-Control: no-cache\r\n");
                 assert_eq!(said(&head), "fwd=request", "{target}: {head}");
@@ -460,6 +470,8 @@ fn heads_tell_of_what_is_stored() {
             assert!(said(&updated).starts_with("hit") && updated.contains("X-New: yes\r\n"), "{updated}");
             assert!(said(&get(server, "/other")).starts_with("fwd=stale"));
             assert!(is_conditional(&heads(upstream, "/other")[2]));
+            // A 200 to HEAD says nothing of a stored 404, but that it is outdated.
+            assert!(said(&get(server, "/gone")).starts_with("fwd=stale"));
         },
     );
 }

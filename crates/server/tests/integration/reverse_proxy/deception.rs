@@ -2,12 +2,16 @@
 //! cache might take for a stylesheet, or two spellings share a key although the origin tells them apart.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use sojourn_testing::client::{Client, status};
 use sojourn_testing::upstream::{Peer, Upstream};
 
-use super::proxy;
+use super::{over_sharing, proxy};
 use crate::server::Server;
+
+/// How long an upstream delays a response while other clients ask for it.
+const THOUGHT: Duration = Duration::from_millis(300);
 
 /// Paths that servers read differently; the private page is `/account`, what is public is in `/static`.
 const TARGETS: &[&str] = &[
@@ -128,6 +132,8 @@ const PRIVATE: &[&str] = &[
     "Cache-Control: private, max-age=60",
     "Cache-Control: max-age=60\r\nSet-Cookie: user=x",
     "Cache-Control: max-age=60\r\nVary: Cookie",
+    "Cache-Control: no-cache\r\nETag: \"x\"",
+    "Cache-Control: s-maxage=0\r\nETag: \"x\"",
     "X-Nothing: of caches",
 ];
 
@@ -138,6 +144,16 @@ fn page(read: &str, user: &str, private: &'static str) -> (String, &'static str)
         return (format!("secret of {user}"), private);
     }
     (format!("public {}", read.escape_debug()), "Cache-Control: public, max-age=60")
+}
+
+fn response((body, fields): (String, &str)) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{fields}\r\n\r\n{body}", body.len())
+}
+
+/// The name of the client that sent this head.
+fn user(head: &str) -> &str {
+    let cookie = head.split_once("\r\nCookie: user=").map(|(_, after)| after);
+    cookie.map_or("nobody", |after| after.split("\r\n").next().unwrap())
 }
 
 struct Origin {
@@ -154,14 +170,7 @@ impl Origin {
             while let Some(head) = peer.head() {
                 let (read, private) = *theirs.lock().unwrap();
                 let target = head.split(' ').nth(1).unwrap();
-                let cookie = head.split_once("\r\nCookie: user=").map(|(_, after)| after);
-                let user = cookie.map_or("nobody", |after| after.split("\r\n").next().unwrap());
-                let (body, fields) = page(&read(target), user, private);
-                let length = body.len();
-                peer.send(
-                    format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n{fields}\r\n\r\n{body}")
-                        .as_bytes(),
-                );
+                peer.send(response(page(&read(target), user(&head), private)).as_bytes());
             }
         });
         Origin { upstream, rule }
@@ -211,6 +220,33 @@ fn nobody_gets_what_is_meant_for_another_client_or_another_path() {
     let counters = server.stop();
     let hits = counters.value(sojourn_server::Counter::CacheHits);
     assert!(hits as usize > READINGS.len() * PRIVATE.len(), "{hits} hits: nothing was stored");
+}
+
+/// The same for clients that ask at the same time: their requests are coalesced, but not what only one of them may get.
+#[test]
+fn nobody_gets_what_is_meant_for_another_client_that_waits_too() {
+    let serve = || {
+        Upstream::start(|peer: &mut Peer| {
+            while let Some(head) = peer.head() {
+                std::thread::sleep(THOUGHT);
+                let target = head.split(' ').nth(1).unwrap();
+                let private = PRIVATE[target.trim_start_matches("/account/").parse::<usize>().unwrap()];
+                peer.send(response(page(target, user(&head), private)).as_bytes());
+            }
+        })
+    };
+    over_sharing(&[], serve, |server, _| {
+        std::thread::scope(|scope| {
+            for (number, private) in PRIVATE.iter().enumerate() {
+                for user in ["victim", "attacker", "bystander"] {
+                    scope.spawn(move || {
+                        let answers = ask(server, "h", user, &[&format!("/account/{number}")]);
+                        assert_eq!(answers, [format!("secret of {user}")], "{private}");
+                    });
+                }
+            }
+        });
+    });
 }
 
 /// What varies by credentials is not stored, however it looks.

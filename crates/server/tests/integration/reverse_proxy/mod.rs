@@ -1,8 +1,10 @@
 //! A reverse proxy in this process: its cache, rule by rule, over all single-process architectures.
 
 mod admin;
+mod applications;
 mod buckets;
 mod caching;
+mod coalescing;
 mod deception;
 mod faults;
 mod hit_rate;

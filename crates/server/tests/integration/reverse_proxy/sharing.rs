@@ -17,10 +17,10 @@ fn is_hit(answer: &str) -> bool {
     answer.contains("\r\nCache-Status: me; hit")
 }
 
-/// Requests for objects that were recently not storable are not coalesced: the upstream answers once it has all of
-/// them.
+/// Requests for objects that were recently not storable, or not to be used without revalidation, are not coalesced: the
+/// upstream answers once it has all of them.
 #[test]
-fn clients_of_what_is_not_stored_do_not_wait_in_a_row() {
+fn clients_of_what_is_not_shared_do_not_wait_in_a_row() {
     let serve = || {
         let all_there = Arc::new(Barrier::new(CLIENTS));
         Upstream::start(move |peer: &mut Peer| {
@@ -28,25 +28,31 @@ fn clients_of_what_is_not_stored_do_not_wait_in_a_row() {
                 if head.contains("X-Together") {
                     all_there.wait();
                 }
-                let fields = if head.contains("X-Now-Storable") { "max-age=60" } else { "private" };
+                let fields = match head.contains("X-Now-Storable") {
+                    true => "max-age=60",
+                    false if head.contains(" /private ") => "private",
+                    false => "no-cache\r\nETag: \"x\"",
+                };
                 peer.send(ok(&format!("Cache-Control: {fields}"), "hello").as_bytes());
             }
         })
     };
     over_sharing(&[], serve, |server, upstream| {
-        get(server, "/a");
-        std::thread::scope(|scope| {
-            for _ in 0..CLIENTS {
-                scope.spawn(|| {
-                    let answer = get_with(server, "/a", "X-Together: yes\r\n");
-                    assert!(status(&answer) == "200" && answer.ends_with("hello"), "{answer}");
-                });
-            }
-        });
-        assert_eq!(upstream.heads().len(), 1 + CLIENTS);
-        // It is stored as soon as that is allowed.
-        get_with(server, "/a", "X-Now-Storable: yes\r\n");
-        assert!(is_hit(&get(server, "/a")));
+        for (number, target) in ["/private", "/no-cache"].into_iter().enumerate() {
+            get(server, target);
+            std::thread::scope(|scope| {
+                for _ in 0..CLIENTS {
+                    scope.spawn(|| {
+                        let answer = get_with(server, target, "X-Together: yes\r\n");
+                        assert!(status(&answer) == "200" && answer.ends_with("hello"), "{answer}");
+                    });
+                }
+            });
+            assert_eq!(upstream.heads().len(), number * (2 + CLIENTS) + 1 + CLIENTS);
+            // It is stored as soon as that is allowed.
+            get_with(server, target, "X-Now-Storable: yes\r\n");
+            assert!(is_hit(&get(server, target)));
+        }
     });
 }
 
@@ -57,26 +63,31 @@ fn the_cookie_of_a_304() {
     let serve = || {
         Upstream::start(|peer: &mut Peer| {
             while let Some(head) = peer.head() {
+                // Whether or not the origin says so.
+                let named = if head.contains(" /named ") { ", public, no-cache=\"set-cookie\"" } else { "" };
                 peer.send(
                     match head.contains("\r\nIf-None-Match: ") {
-                        true => b"HTTP/1.1 304 Not Modified\r\nETag: \"x\"\r\nSet-Cookie: a=b\r\n\
-                              Cache-Control: max-age=60\r\nX-New: 2\r\n\r\n"
-                            .to_vec(),
-                        false => ok("ETag: \"x\"\r\nCache-Control: max-age=0", "hello").into_bytes(),
+                        true => format!(
+                            "HTTP/1.1 304 Not Modified\r\nETag: \"x\"\r\nSet-Cookie: a=b\r\n\
+                             Cache-Control: max-age=60{named}\r\nX-New: 2\r\n\r\n"
+                        ),
+                        false => ok("ETag: \"x\"\r\nCache-Control: max-age=0", "hello"),
                     }
-                    .as_slice(),
+                    .as_bytes(),
                 );
             }
         })
     };
     over_sharing(&[], serve, |server, upstream| {
-        get(server, "/a");
-        let own = get(server, "/a");
-        assert!(own.contains("\r\nSet-Cookie: a=b\r\n") && own.ends_with("hello"), "{own}");
-        let other = get(server, "/a");
-        assert!(is_hit(&other) && other.contains("\r\nX-New: 2\r\n"), "{other}");
-        assert!(!other.contains("Set-Cookie") && other.ends_with("hello"), "{other}");
-        assert_eq!(upstream.heads().len(), 2);
+        for target in ["/a", "/named"] {
+            get(server, target);
+            let own = get(server, target);
+            assert!(own.contains("\r\nSet-Cookie: a=b\r\n") && own.ends_with("hello"), "{own}");
+            let other = get(server, target);
+            assert!(is_hit(&other) && other.contains("\r\nX-New: 2\r\n"), "{other}");
+            assert!(!other.contains("Set-Cookie") && other.ends_with("hello"), "{other}");
+        }
+        assert_eq!(upstream.heads().len(), 4);
     });
 }
 

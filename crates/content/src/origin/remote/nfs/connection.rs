@@ -15,7 +15,7 @@ use sojourn_nfs::{
     Call, Credential, Fragment, Handle, Outcome, Program, Reply, ReplyError, Status, fragment, reply,
 };
 
-use crate::origin::remote::client::{Timeouts, is_timeout, left};
+use crate::origin::remote::client::{Timeouts, is_timeout, left, share};
 use crate::origin::remote::store::StoreError;
 
 /// The most bytes of one READ; a server may send fewer.
@@ -222,10 +222,15 @@ impl Caller {
 
     fn mount(&self, limits: Limits) -> Result<Mounted, Failure> {
         let Export { host, path, nfs_port, mount_port, .. } = &self.export;
-        let addresses =
-            (&**host, 0).to_socket_addrs().map_err(|error| Failure::Lost(format!("{host}: {error}")))?;
+        let addresses: Vec<SocketAddr> = (&**host, 0)
+            .to_socket_addrs()
+            .map_err(|error| Failure::Lost(format!("{host}: {error}")))?
+            .collect();
         let mut last = Failure::Lost(format!("{host} has no address"));
-        for address in addresses {
+        let (deadline, limit) = limits.whole;
+        for (index, address) in addresses.iter().enumerate() {
+            let until = Instant::now() + share(deadline, addresses.len() - index);
+            let limits = Limits { head: (until, limit), whole: (until, limit) };
             let mounted = || -> Result<Mounted, Failure> {
                 let port = |known: Option<u16>, program| match known {
                     Some(port) => Ok(port),
@@ -241,7 +246,8 @@ impl Caller {
                 Ok(Mounted { address, root })
             };
             match mounted() {
-                Err(Failure::Lost(why)) => last = Failure::Lost(why),
+                // Another address may answer.
+                Err(failure @ (Failure::Lost(_) | Failure::Final(StoreError::Timeout(_)))) => last = failure,
                 outcome => return outcome,
             }
         }
