@@ -61,16 +61,21 @@ def assess(
     try:
         assessment.run()
     except (Stopped, CouldNotRun, OSError) as ending:
-        said = f"{ending} (usually a full disk)" if isinstance(ending, OSError) else str(ending)
         if not assessment.steps:
-            raise ending if isinstance(ending, CouldNotRun) else CouldNotRun(said) from ending
-        assessment.summary.incomplete_because = ending.said if isinstance(ending, CouldNotRun) else said
+            raise ending if isinstance(ending, CouldNotRun) else CouldNotRun(_said(ending)) from ending
+        assessment.summary.incomplete_because = _said(ending)
     except KeyboardInterrupt:
         if not assessment.steps:
             raise
         assessment.summary.incomplete_because = "interrupted"
     with interrupts.held(to_the_end=True):
         return assessment.finish()
+
+
+def _said(ending: Stopped | CouldNotRun | OSError) -> str:
+    if isinstance(ending, CouldNotRun):
+        return ending.said
+    return f"{ending} (usually a full disk)" if isinstance(ending, OSError) else str(ending)
 
 
 class _Assessment:
@@ -235,7 +240,7 @@ class _Assessment:
             execution.measure(carrying, planned, change)
             self.stages.done(in_words(change))
             if change.not_restored_because is not None:
-                raise Stopped(f"after {change.what!r}, {not_restored(change)[0]}")
+                raise Stopped(f"after {change.what!r}, {not_restored(change.not_restored_because)}")
 
     def _concluded(self) -> Starting | None:
         """Draws the conclusions once."""

@@ -33,10 +33,11 @@ def describe(
         access_line_bits_per_second: adds the access line, if there is one.
     """
     quota = station.quota_of_requests
+    share = quota.share if quota else 1.0
     # A processor with a limit is, in the mean, slower by its share: so the file has the measured capacity.
-    factor = station.calibration.estimate / (quota.share if quota else 1.0)
+    factor = station.calibration.estimate / share
     opening = fit.connection_seconds.estimate if fit.connection_seconds else 0.0
-    busy = float(station.demands.mean()) / (quota.share if quota else 1.0)
+    busy = float(station.demands.mean()) / share
     fixed = factor * (fit.fixed_seconds.estimate + opening * float(mix.opens_connection.mean()))
     limit: Table = {"discipline": "ps"} if station.r is None else {"discipline": "lps", "r": station.r}
     stations: Table = {

@@ -283,17 +283,6 @@ def _run(
     """Loads the server with a probe; if only the probe failed, the second value gives the reason."""
     if not server.pids:
         return runner(words, progress), "the server's processes are not known"
-    whole: list[LoadResult] = []
-
-    def kept(options: Sequence[str], progress: engine.Progress | None) -> LoadResult:
-        whole.append(runner(options, progress))
-        return whole[0]
-
     watched = Watched(server.pids, urlsplit(server.url).port, PROBE_INTERVAL, sources=sources)
-    try:
-        found = probed(kept, watched)(words, progress)
-        return found, found.record.probe.unavailable if found.record.probe is not None else None
-    except CouldNotRun as error:
-        if not whole:
-            raise
-        return whole[0], error.what
+    found = probed(runner, watched)(words, progress)
+    return found, found.record.probe.unavailable if found.record.probe is not None else None

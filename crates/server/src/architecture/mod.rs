@@ -134,13 +134,13 @@ mod tests {
     const CLIENTS: usize = 400;
 
     #[derive(Clone, Debug)]
-    struct Crowd {
+    struct Overload {
         address: SocketAddr,
         clients: Arc<Mutex<Vec<TcpStream>>>,
     }
 
-    impl Crowd {
-        fn grow(&self) {
+    impl Overload {
+        fn add_client(&self) {
             let mut clients = self.clients.lock().unwrap();
             // Once the listener is closed, nobody comes any more.
             if clients.len() < CLIENTS
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    impl Content for Crowd {
+    impl Content for Overload {
         fn kind(&self) -> Kind {
             echo::KIND
         }
@@ -162,9 +162,9 @@ mod tests {
         }
     }
 
-    impl Handler for Crowd {
+    impl Handler for Overload {
         fn begin(&mut self, request: &Request<'_>, response: &mut Response<'_, '_>) -> Step {
-            self.grow();
+            self.add_client();
             response.page(request, Status::Ok)
         }
     }
@@ -178,15 +178,15 @@ mod tests {
                 continue;
             }
             let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-            let crowd = Crowd { address: socket.local_addr().unwrap(), clients: Arc::default() };
-            crowd.grow();
+            let overload = Overload { address: socket.local_addr().unwrap(), clients: Arc::default() };
+            overload.add_client();
             let mut site = Site::new(Arc::new(NoDocuments));
-            site.content = Arc::new(crowd.clone());
+            site.content = Arc::new(overload.clone());
             site.limits.end = Duration::from_millis(50);
             let stop = Stop::new().unwrap();
             stop.request();
             architecture.serve(&site, vec![Listener { socket, transport: Transport::Plain }], &stop).unwrap();
-            let came = crowd.clients.lock().unwrap().len();
+            let came = overload.clients.lock().unwrap().len();
             assert!(came < CLIENTS, "{name}: it has served all {came}");
         }
     }

@@ -99,13 +99,13 @@ def measure(carrying: Carrying, planned: Planned, change: VerifiedChange) -> Non
 
 def in_words(change: VerifiedChange) -> str:
     """The prediction beside the measurement."""
-    return "; ".join([_compared(change), *not_restored(change)])
+    said, because = _compared(change), change.not_restored_because
+    return said if because is None else f"{said}; {not_restored(because)}"
 
 
-def not_restored(change: VerifiedChange) -> list[str]:
-    """That the system is not as it was, if so."""
-    because = change.not_restored_because
-    return [] if because is None else [f"the system is not as it was before: {because}"]
+def not_restored(because: str) -> str:
+    """That the system is not as it was."""
+    return f"the system is not as it was before: {because}"
 
 
 def _compared(change: VerifiedChange) -> str:
