@@ -1,9 +1,13 @@
-"""A small application with logins: a form with a token, cookies, redirections, JSON; what it was asked is kept."""
+"""A small application with logins: a form with a token, cookies, redirections, JSON; what it was asked is kept.
+
+As a program, `python3 shop_server.py 127.0.0.1:8000`, it is the application of the documents' scenarios.
+"""
 
 from __future__ import annotations
 
 import json
 import secrets
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -18,8 +22,10 @@ class Shop(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, port: int = 0, field: str = "token", greeting: str = "Hello") -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.field, self.greeting = field, greeting
+        """The form's hidden field, and how visitors are greeted."""
         self.lock = threading.Lock()
         self.tokens: dict[str, str] = {}
         """Of a session that is not logged in."""
@@ -61,10 +67,13 @@ class _Handler(BaseHTTPRequestHandler):
             session, token = secrets.token_hex(8), secrets.token_urlsafe(12) + "&<"
             self.server.tokens[session] = token
             escaped = token.replace("&", "&amp;").replace("<", "&lt;")
-            form = f'<form method="post"><input type="hidden" name="token" value="{escaped}"></form>'
+            field = f'<input type="hidden" name="{self.server.field}" value="{escaped}">'
+            form = f'<form method="post">{field}</form>'
             self._answer(200, form, {"Set-Cookie": f"session={session}; Path=/; HttpOnly"})
         elif path == "/home":
-            self._answer(200, f"Hello {self._name()}" + "x" * secrets.randbelow(300))
+            self._answer(200, f"{self.server.greeting} {self._name()}" + "x" * secrets.randbelow(300))
+        elif path in ("/", "/search"):
+            self._answer(200, "a shop")
         elif path == "/old":
             self._answer(301, "", {"Location": "home"})
         elif path == "/api/items":
@@ -92,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
         session = self._session()
         expected = self.server.tokens.pop(session, None)
         is_known = form.get("password") == f"pw {form.get('name')}" and not self.server.refuses_logins
-        if expected is None or form.get("token") != expected or not is_known:
+        if expected is None or form.get(self.server.field) != expected or not is_known:
             self._answer(403, "")
             return
         fresh = secrets.token_hex(8)
@@ -122,3 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Says nothing."""
+
+
+if __name__ == "__main__":
+    Shop(int(sys.argv[1].rpartition(":")[2]), "csrf_token", "Welcome").serve_forever()

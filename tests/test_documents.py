@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +12,8 @@ from browser import chromium
 from sojourn.commands.app import app, register
 from sojourn.commands.command_table import commands, flattened
 from sojourn.engine import description
-from tests.conftest import CHROMIUM, REPOSITORY, SOJOURN
-from tests.document_commands import as_script, blocks, command_lines, first_difference
+from tests.conftest import CHROMIUM, REPOSITORY
+from tests.document_commands import blocks, command_lines, run_page
 
 PAGES = sorted([*(REPOSITORY / "docs").rglob("*.md"), *REPOSITORY.glob("*.md"), *REPOSITORY.glob("examples/*/*.md")])
 TRIED = sorted([*(REPOSITORY / "docs/tutorials").glob("*.md"), *(REPOSITORY / "docs/how-to").glob("*.md")])
@@ -25,8 +23,6 @@ SLOW = [
     page for page in TRIED if any("slow" in block.words for block in blocks(page)) and page.stem not in TRIED_ELSEWHERE
 ]
 SITE = REPOSITORY / "build" / "site"
-BESIDE = ("studies", "examples")
-"""What a reader's working directory has of ours: pages say to begin in the checkout."""
 
 
 def _known() -> dict[str, set[str]]:
@@ -85,40 +81,15 @@ def test_words_are_looked_up() -> None:
     assert list(_wrong_words(["sojourn", "link", "--rate", "1Mbit/s", "--", "other", "--none"])) == []
 
 
-def _try(page: Path, folder: Path, *, slow: bool) -> None:
-    done = as_script(page, slow=slow)
-    for name in BESIDE:
-        (folder / name).symlink_to(REPOSITORY / name)
-    for name, text in done.files.items():
-        (folder / name).write_text(text)
-    environment = {**os.environ, "PATH": f"{SOJOURN.parent}:{os.environ['PATH']}", "COLUMNS": "80"}
-    ran = subprocess.run(
-        ["bash", "-c", done.script], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    if ran.returncode != 0:
-        number = int((folder / "reached").read_text())
-        command = done.commands[number]
-        printed = (folder / f"out.{number}").read_text()
-        pytest.fail(
-            f"{page.name}, line {command.line}: exit code {ran.returncode}\n$ {command.text}\n{printed}{ran.stderr}"
-        )
-    for number in sorted(done.exact):
-        command, printed = done.commands[number], (folder / f"out.{number}").read_text()
-        missing = first_difference(command.shown, printed)
-        assert missing is None, (
-            f"{page.name}, line {command.line}: not printed: {missing!r}\n$ {command.text}\n{printed}"
-        )
-
-
 @pytest.mark.parametrize("page", TRIED, ids=lambda page: page.stem)
 def test_a_tutorial_runs(page: Path, tmp_path: Path) -> None:
-    _try(page, tmp_path, slow=False)
+    run_page(page, tmp_path, slow=False)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", SLOW, ids=lambda page: page.stem)
 def test_a_tutorial_runs_whole(page: Path, tmp_path: Path) -> None:
-    _try(page, tmp_path, slow=True)
+    run_page(page, tmp_path, slow=True)
 
 
 @pytest.mark.slow
