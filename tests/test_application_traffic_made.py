@@ -14,6 +14,7 @@ from sojourn.applications.endpoints import Endpoint
 from sojourn.applications.flows import of_log
 from sojourn.applications.requests import Asked, LogRequests
 from sojourn.applications.scenario import Scenario
+from sojourn.applications.smoke_test import smoke_test
 from sojourn.applications.traffic import Traffic
 from sojourn.applications.users import Users
 
@@ -57,17 +58,17 @@ def traffic(url: str, tmp_path: Path) -> Traffic:
 
 
 def test_targets_that_answer_otherwise_than_in_the_log_are_left_out(traffic: Traffic) -> None:
-    found = traffic.try_out()
+    found = smoke_test(traffic)
     assert found.left_out == {ENDPOINT.name: 3}
     (said,) = found.wrong
     assert said.startswith(f"{ENDPOINT.name} {GONE}: ")
     assert "404" in said
-    again = traffic.try_out()
+    again = smoke_test(traffic)
     assert (again.wrong, again.left_out) == ([], {})
 
 
 def test_a_step_says_when_each_of_its_requests_was_due(traffic: Traffic) -> None:
-    traffic.try_out()
+    smoke_test(traffic)
     (step,) = traffic.step({ENDPOINT.name: 200.0}, 1.0, 0.5).endpoints
     due, responses = zip(*step.each_request, strict=True)
     assert sum(0 <= each < 1 for each in due) == pytest.approx(step.requests, abs=1)

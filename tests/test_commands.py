@@ -323,6 +323,36 @@ def test_a_quantity_without_a_unit(small_log: Path) -> None:
     assert "200ms" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["assess", "LOG"],
+        ["trace", "LOG"],
+        ["replay", "LOG", "http://127.0.0.1:1"],
+        ["cache", "simulate", "LOG"],
+        ["fileset", "lognormal", "--output", "FOLDER"],
+        ["fileset", "from-log", "LOG", "--output", "FOLDER"],
+        ["example-log", "FOLDER"],
+        ["fit", "LOG"],
+    ],
+    ids=" ".join,
+)
+def test_a_negative_seed_is_a_usage_error(words: list[str], small_log: Path, tmp_path: Path) -> None:
+    instead = {"LOG": str(small_log), "FOLDER": str(tmp_path / "new")}
+    done = run(*(instead.get(word, word) for word in words), "--seed", "-1")
+    assert done.returncode == 2
+    assert "Invalid value for '--seed'" in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_cpu_limit_of_a_server_that_runs_already_is_refused(small_log: Path, tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    done = run("assess", small_log, "--server", "http://127.0.0.1:1", "--cpu-limit", "0.5", "--output", output)
+    assert done.returncode == 2
+    assert "--cpu-limit limits a server that is started here" in done.stderr
+    assert not output.exists()
+
+
 def test_an_unknown_option_is_a_usage_error(small_log: Path) -> None:
     done = run("assess", small_log, "--no-such-option")
     assert done.returncode == 2

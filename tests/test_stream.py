@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -10,6 +11,8 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -192,6 +195,51 @@ def test_a_successor_takes_over_while_films_play_on(films: Path) -> None:
             assert server.process.wait(timeout=TIMEOUT_SECONDS) == 0
         finally:
             os.kill(int(taken[1]), signal.SIGTERM)
+
+
+SFTP_SERVER = "/usr/lib/openssh/sftp-server"
+
+
+@pytest.mark.skipif(
+    not all(map(shutil.which, ("sshfs", "fusermount3", SFTP_SERVER))) or not os.access("/dev/fuse", os.W_OK),
+    reason="no folder can be mounted by SFTP",
+)
+def test_a_film_of_a_mount_that_hangs_is_refused_and_others_play_on(films: Path, tmp_path: Path) -> None:
+    with mounted_by_sftp(films, tmp_path) as sftp, streaming(tmp_path, "--open-timeout", "1s") as server:
+        playing = decoder(server.url("film.mp4"), "-rtsp_transport", "tcp")
+        server.wait_for("sessions_playing", 1)
+        sftp.send_signal(signal.SIGSTOP)
+        try:
+            _, errors = (refused := decoder(server.url("newer.mp4"))).communicate(timeout=TIMEOUT_SECONDS)
+        finally:
+            sftp.send_signal(signal.SIGCONT)
+        assert refused.returncode != 0
+        assert "5XX" in errors, errors
+        assert len(hashes(playing)) == SECONDS * PICTURES_PER_SECOND
+        assert len(hashes(decoder(server.url("newer.mp4")))) == SECONDS * PICTURES_PER_SECOND
+        counters = server.counters()
+        assert counters["limit_hits_open_timeout"] >= 1
+        assert counters["frames_unreadable"] == counters["frames_dropped"] == 0
+
+
+@contextlib.contextmanager
+def mounted_by_sftp(source: Path, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Mounts `source` at `folder`; yields the server behind it, to which it is connected by pipes."""
+    command = ["sshfs", "-f", "-o", "passive,ro,kernel_cache", f":{source}", str(folder)]
+    with subprocess.Popen([SFTP_SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sftp:
+        mounting = subprocess.Popen(command, stdin=sftp.stdout, stdout=sftp.stdin)
+        try:
+            deadline = time.monotonic() + TIMEOUT_SECONDS
+            while not folder.is_mount():
+                assert time.monotonic() < deadline, f"{folder} is not mounted"
+                assert mounting.poll() is None, "sshfs has ended"
+                time.sleep(0.05)
+            yield sftp
+        finally:
+            subprocess.run(["fusermount3", "-u", "-q", str(folder)], check=False)
+            mounting.terminate()
+            mounting.wait(timeout=TIMEOUT_SECONDS)
+            sftp.kill()
 
 
 def test_what_cannot_run_is_said(tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +21,12 @@ from sojourn.failure import CouldNotRun
 from sojourn.systems import PROXIES, SYSTEMS, Launch, Running, running
 from sojourn.systems.configured import Configured
 from sojourn.systems.origins import REMOTE, Origin
+from sojourn.systems.url import listeners
 
 BODY = bytes(range(256)) * 500
 LOG_FLUSH_LIMIT_SECONDS = 10.0
+HANGING_SECONDS = 1.5
+"""Less than any server waits for its origin, and than attributes are trusted."""
 
 
 @pytest.fixture
@@ -153,6 +160,33 @@ def test_a_server_that_ends_at_once_is_quoted(tmp_path: Path) -> None:
         running.wait_until(lambda: False, process, "it", said)
 
 
+FORKS = """
+import os, socket, time
+listener = socket.create_server(("127.0.0.1", 0))
+workers = [os.fork(), os.fork()]
+if all(workers):
+    print(listener.getsockname()[1], flush=True)
+time.sleep(600)
+"""
+
+
+def test_of_a_server_that_forks_workers_the_first_process_alone_is_a_listener() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKS], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as master:
+        try:
+            assert master.stdout is not None
+            port = int(master.stdout.readline())
+            workers = descendants(master.pid)[1:]
+            assert len(workers) > 1
+            assert listeners(port) == [master.pid]
+            os.kill(master.pid, signal.SIGKILL)
+            master.wait()
+            assert listeners(port), "its workers still listen"
+        finally:
+            os.killpg(master.pid, signal.SIGKILL)
+
+
 def test_the_architectures_are_those_that_serve_takes() -> None:
     ours = architectures()
     assert {"sped", "amped"} <= set(ours)
@@ -203,6 +237,48 @@ def test_files_elsewhere_are_refused_where_they_cannot_be_read(launch: Launch) -
             started_elsewhere(launch, origin, system)
     with pytest.raises(CouldNotRun, match="'nowhere' is no origin"):
         started_elsewhere(launch, "nowhere")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("origin", REMOTE)
+def test_an_origin_that_hangs_stalls_the_other_clients_of_sped_and_not_those_of_amped(
+    launch: Launch, origin: str
+) -> None:
+    (launch.root / "wanted").write_bytes(BODY)
+    launch = replace(launch, access_log=origin == "everything")
+    sped, amped = (
+        others_wait_seconds(replace(launch, architecture=architecture), origin) for architecture in ("sped", "amped")
+    )
+    assert sped > HANGING_SECONDS / 2
+    assert sped > 3 * amped
+
+
+def others_wait_seconds(launch: Launch, origin: str) -> float:
+    """How long ten requests for a known file take while another waits for storage that hangs."""
+    with started_elsewhere(launch, origin) as server, ThreadPoolExecutor(1) as client:
+        assert server.behind is not None
+        storage = [each for pid in server.behind.pids for each in descendants(pid)]
+        assert get(server.url + "/file") == BODY
+        resumed = threading.Timer(HANGING_SECONDS, send_all, (storage, signal.SIGCONT))
+        send_all(storage, signal.SIGSTOP)
+        resumed.start()
+        try:
+            waiting = client.submit(get, server.url + "/wanted")
+            # Meanwhile its request arrives.
+            time.sleep(HANGING_SECONDS / 5)
+            begun = time.monotonic()
+            for _ in range(10):
+                assert get(server.url + "/file") == BODY
+            others = time.monotonic() - begun
+            assert waiting.result() == BODY
+        finally:
+            resumed.join()
+        return others
+
+
+def send_all(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        os.kill(pid, number)
 
 
 @pytest.mark.slow

@@ -258,11 +258,12 @@ def fill(browser: Page, label: str, text: str) -> None:
     browser.type(text)
 
 
-def choose(browser: Page, label: str, value: str) -> None:
+def choose(browser: Page, label: str, value: str, place: int = 0) -> None:
+    """Chooses a value of the panel's choice with this label; with `place`, of a later one of them."""
     browser.evaluate(
         f"""(() => {{
             const label = [...document.querySelectorAll('#panel label')]
-                .find((each) => each.textContent === {json.dumps(label)});
+                .filter((each) => each.textContent === {json.dumps(label)}).at({place});
             const select = document.getElementById(label.htmlFor);
             select.value = {json.dumps(value)};
             select.dispatchEvent(new Event('change', {{ bubbles: true }}));
@@ -376,6 +377,50 @@ def test_an_edit_keeps_comments_is_undone_and_conflicts_are_said(browser: Page, 
         assert browser.evaluate("document.getElementById('editor').dataset.answer") == before
         # Browsers note the refusal; the page has said it.
         assert [each for each in browser.complaints if "409 (Conflict)" not in each] == []
+
+
+@built
+@in_chromium
+@pytest.mark.slow
+def test_a_visit_holds_places_of_several_stations(browser: Page, tmp_path: Path) -> None:
+    path = tmp_path / "interpreter.toml"
+    path.write_text(
+        "".join(
+            f'[stations.{name}]\ndiscipline = "fifo"\nservers = {servers}\ndemand = "{demand}"\n'
+            for name, servers, demand in (("workers", 8, "0ms"), ("process", 2, "0ms"), ("cpu", 1, "10ms"))
+        )
+        + '[classes.all]\nrate = "10/s"\nroute = ["workers", "process", "cpu"]\n'
+    )
+
+    def route() -> str:
+        settled(browser)
+        return str(browser.evaluate("document.getElementById('text').value")).partition("route = ")[2].strip()
+
+    with page_of(path, tmp_path) as page:
+        show(browser, page)
+        settled(browser)
+        browser.evaluate("document.querySelector('.source').focus()")
+        browser.press("Enter")
+        choose(browser, "Holds a place meanwhile", "workers", 1)
+        assert '{ station = "process", holds = "workers" }' in route()
+        choose(browser, "Holds a place meanwhile", "process", 2)
+        assert route().endswith('{ station = "cpu", holds = "process" }]')
+        choose(browser, "And a place", "workers", -1)
+        assert route().endswith('{ station = "cpu", holds = ["process", "workers"] }]')
+        # By their names, also after a station has another.
+        browser.evaluate("document.querySelector('.station[data-station=process]').focus()")
+        browser.press("Enter")
+        fill(browser, "Name", "interpreter")
+        browser.press("Tab")
+        assert route().endswith('holds = ["interpreter", "workers"] }]')
+        browser.evaluate("document.querySelector('.source').focus()")
+        browser.press("Enter")
+        choose(browser, "Holds a place meanwhile", "", 2)
+        assert route().endswith('{ station = "cpu", holds = "workers" }]')
+        choose(browser, "Holds a place meanwhile", "", 2)
+        choose(browser, "Holds a place meanwhile", "", 1)
+        assert "holds" not in route()
+        assert browser.complaints == []
 
 
 @built

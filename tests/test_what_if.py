@@ -274,6 +274,39 @@ def test_how_many_cores_for_500_requests_with_a_p95_below_300_ms(browser: Page, 
 @built
 @in_chromium
 @pytest.mark.slow
+def test_counts_that_bound_each_other_are_asked_within_their_bounds(browser: Page, tmp_path: Path) -> None:
+    document = SystemDocument(
+        "stations.web = { discipline = 'lps', servers = 4, r = 8, demand = { law = 'exponential', mean = '10ms' } }\n"
+        "classes.visitors = { rate = '300/s', route = ['web'] }"
+    )
+    (tmp_path / "report.html").write_text(page_of(document))
+    opened(browser, tmp_path)
+
+    def asked(against: str, milliseconds: str) -> str:
+        choose(browser, "what-if-against", against)
+        fill(browser, "what-if-limit", milliseconds)
+        settled(browser)
+        return answer(browser)
+
+    def ends(path: str) -> list[str]:
+        slider = f"document.querySelector('[data-slider=\"{path}\"]')"
+        return [str(browser.evaluate(f"{slider}.{end}")) for end in ("min", "max")]
+
+    choose(browser, "what-if-statistic", "mean")
+    # M/M/4 takes 15 ms, M/M/5 11 ms.
+    assert "needs servers of web of at least 5." in asked("station.web.servers", "12")
+    assert "not met with any servers of web from 1 to 8." in asked("station.web.servers", "1")
+    assert "not met with any helpers r of web from 4 to " in asked("station.web.r", "1")
+    assert (ends("station.web.servers"), ends("station.web.r")[0]) == (["1", "8"], "4")
+    fill(browser, "what-if-station.web.r", "6")
+    assert "not met with any servers of web from 1 to 6." in asked("station.web.servers", "1")
+    assert ends("station.web.servers") == ["1", "6"]
+    assert browser.complaints == []
+
+
+@built
+@in_chromium
+@pytest.mark.slow
 def test_what_if_70_percent_of_hits_came_from_the_cache(browser: Page, tmp_path: Path) -> None:
     opened(browser, predict_report("isp-with-proxy", tmp_path / "run"))
     path = browser.evaluate("document.querySelector('[data-value$=probability]').dataset.value")

@@ -17,8 +17,9 @@ from sojourn.applications.climb import CLIMB_FRACTIONS, Climb, idle_use
 from sojourn.applications.flows import Flow
 from sojourn.applications.request import EFFORTS
 from sojourn.applications.schedule import Schedule
+from sojourn.applications.steps import EndpointStep, Step
 from sojourn.applications.summary import StepFigures, TierDescription
-from sojourn.applications.traffic import EndpointStep, Step, Traffic
+from sojourn.applications.traffic import Traffic
 from sojourn.assessment.choices import EffortName
 from sojourn.tiers.watch import SystemUse, TierUse, Watch
 

@@ -104,13 +104,6 @@ NARROW_LINE = Line(1e6, np.full(100, 12_500.0))
 """12,500 bytes over 1 Mbit/s: 0.1 s each, at most 10/s, less for the p95 to stay within 0.2 s."""
 
 
-class KnownLine(Line):
-    """A line whose limit is given, for the property: simulating it would take half a second."""
-
-    def largest_rate(self, target_p95_seconds: float, seed: int) -> float:
-        return self.bits_per_second / 1e5
-
-
 def test_alone_the_server_is_the_bottleneck_and_doubling_it_doubles_the_rate() -> None:
     given = answered(knee())
     assert (given.bottleneck, given.next_bottleneck) == ("server CPU", None)
@@ -132,6 +125,59 @@ def test_a_line_too_slow_for_the_target_at_any_rate_says_so() -> None:
     given = answered(knee(), Line(1e5, np.full(100, 12_500.0)))
     assert given.largest_rate_requests_per_second == 0
     assert given.sentences[0].startswith("No rate keeps")
+
+
+class KnownLine(Line):
+    """A line whose limit is given, 1/s per 100 kbit/s: simulating it would take half a second."""
+
+    def largest_rate(self, target_p95_seconds: float, seed: int) -> float:
+        return self.bits_per_second / 1e5
+
+
+def line_of(requests_per_second: float) -> Line:
+    return KnownLine(requests_per_second * 1e5, np.full(2, 12_500.0))
+
+
+SPREAD = knee().model_copy(update={"low": 800.0, "high": 1200.0, "per_repetition": [800.0, 1000.0, 1200.0]})
+
+
+def test_a_line_within_the_interval_of_the_knee_and_below_it_ends_the_answer() -> None:
+    given = answered(SPREAD, line_of(900))
+    assert (given.largest_rate_requests_per_second, given.bottleneck) == (900, "access line")
+    assert (given.low_requests_per_second, given.high_requests_per_second) == (800, 900)
+    assert "the server may reach its own limit at 800 requests/s" in given.interval_because
+
+
+def test_a_line_within_the_interval_of_the_knee_and_above_it_ends_the_interval() -> None:
+    given = answered(SPREAD, line_of(1100))
+    assert (given.largest_rate_requests_per_second, given.bottleneck) == (1000, "server CPU")
+    assert (given.low_requests_per_second, given.high_requests_per_second) == (800, 1100)
+    assert "the access line carries 1,100 requests/s at most" in given.interval_because
+
+
+def test_a_lower_bound_ends_at_the_line_too() -> None:
+    given = answered(knee(reason="generator"), line_of(1500))
+    assert (given.is_lower_bound, given.high_requests_per_second) == (True, 1500)
+    assert "The access line carries 1,500 requests/s at most." in given.sentences
+    assert "other work" not in " ".join(given.sentences)
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("time to first byte", "No rate keeps the p95 within 200 ms: the p95 time to first byte passed the target"),
+        ("errors", "No rate keeps requests from failing: requests began to fail"),
+    ],
+)
+def test_a_target_that_no_load_meets_is_answered_in_these_words(reason: str, said: str) -> None:
+    missed = tuple(each.model_copy(update={"within_target": False}) for each in STEPS)
+    for line in (None, line_of(900)):
+        given = answered(knee(0, reason).model_copy(update={"high": 500.0}), line, steps=missed)
+        assert given.largest_rate_requests_per_second == given.low_requests_per_second == 0
+        assert not given.is_lower_bound
+        assert given.sentences[0].startswith(said)
+    beside_others = answered(knee(0, reason, others=0.4), steps=missed)
+    assert beside_others.sentences[0].startswith("No rate that was measured kept")
 
 
 def test_doubling_moves_the_bottleneck() -> None:
@@ -406,6 +452,11 @@ def judge(evidence: Evidence) -> None:
     for rate in said:
         assert rate is None or (math.isfinite(rate) and 0 <= rate <= bound)
     assert given.low_requests_per_second <= given.largest_rate_requests_per_second
+    line_limit = next(each.limit_requests_per_second for each in given.resources if each.name == "access line")
+    if line_limit is not None:
+        assert given.largest_rate_requests_per_second <= line_limit
+        assert given.high_requests_per_second is not None
+        assert given.high_requests_per_second <= line_limit
     if given.bottleneck is not None:
         used = {each.name: each.utilisation for each in given.resources}.get(given.bottleneck)
         assert (

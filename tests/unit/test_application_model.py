@@ -17,7 +17,7 @@ from sojourn.applications import answer, balance, demands, fitting, held_out, pr
 from sojourn.applications.changes import Starting, changes
 from sojourn.applications.climb import idle_use
 from sojourn.applications.contention import Load, stretches
-from sojourn.applications.diagnosis import CoreGroup
+from sojourn.applications.diagnosis import CoreGroup, Evidence
 from sojourn.applications.endpoints import Endpoint
 from sojourn.applications.modification import Modification
 from sojourn.applications.network import STOPPED_DEARER_MAX, Background, Network, Places, Serial, shape_of
@@ -378,7 +378,8 @@ def test_requests_are_let_in_in_turn_by_programs_that_do_one_at_a_time() -> None
     top = top.model_copy(update={"tiers": {"app": full}, "in_system": 100.0})
 
     def admitted(command: str, step: StepFigures = top) -> Places | None:
-        return answer._admits("app", step, [TierDescription(name="app", declared="", command=command)])
+        tiers = [TierDescription(name="app", declared="", command=command)]
+        return answer._admits(network(), "app", Evidence([], step, tiers))
 
     assert admitted("php-fpm8.2") == Places("workers", "app", 1, is_shared=True)
     assert admitted("nginx") is None
@@ -386,8 +387,8 @@ def test_requests_are_let_in_in_turn_by_programs_that_do_one_at_a_time() -> None
     assert admitted("php-fpm8.2", accepted) is None
 
 
-def test_no_more_requests_are_worked_on_than_workers_have_connections(plain: ApplicationSummary) -> None:
-    found, summary = network(), plain.model_copy(update={"steps": []})
+def test_no_more_requests_are_worked_on_than_workers_have_connections() -> None:
+    found = network()
     below, top = (measured(found, rate, SHARES, "climb", 1) for rate in (10.0, 100.0))
 
     def admitted(bottleneck: str, connections: float, present: float = 100.0) -> Places | None:
@@ -396,7 +397,7 @@ def test_no_more_requests_are_worked_on_than_workers_have_connections(plain: App
             step.tiers["app"].outgoing_connections = {"10.0.0.1:5432": connections, "10.0.0.9:443": 50.0}
             step.tiers["app"].connection_samples = 4
         top.in_system = present
-        return answer._connected(found, bottleneck, summary, [below], top)
+        return answer._connected(found, bottleneck, Evidence([below], top, TIERS))
 
     # Four in each of the two processes, whichever tier is busy behind them.
     assert admitted("db", 8.1) == admitted("app", 7.8) == Places("workers", "app", 8)
@@ -689,8 +690,8 @@ def test_how_long_the_disk_works_is_told_by_the_bytes_of_each_endpoint_alone() -
 
 def test_a_low_load_that_was_not_taken_after_one_too_many_tells_nothing_of_the_knee(plain: ApplicationSummary) -> None:
     broken = measured(network(), 2.0, SHARES, "recovery", 1).model_copy(update={"failed_because": "no answers"})
-    summary = plain.model_copy(update={"steps": [*plain.steps, broken]})
-    assert answer._saturated(summary) == answer._saturated(plain) != []
+    found, usual = (Evidence(steps, broken, TIERS).beyond for steps in ([*plain.steps, broken], plain.steps))
+    assert found == usual != [broken]
 
 
 def test_a_process_that_has_most_requests_is_the_limit_until_there_are_others() -> None:

@@ -7,16 +7,21 @@ from typing import cast
 
 import pytest
 
-from sojourn.applications import requests, sessions
+from sojourn.applications import load_definition, requests, sessions
 from sojourn.applications.coverage import coverage
-from sojourn.applications.endpoints import Endpoint, endpoints
+from sojourn.applications.endpoints import OTHER, Endpoint, endpoints
 from sojourn.applications.flows import Flow, endpoints_of, of_log, of_scenario, writes_of
+from sojourn.applications.load_definition import of_request
+from sojourn.applications.request import EFFORTS, ApplicationRequest
 from sojourn.applications.requests import Asked, LogRequests
 from sojourn.applications.scenario import Scenario
-from sojourn.applications.traffic import Traffic, _Listed
+from sojourn.applications.smoke_test import _TargetList
+from sojourn.applications.traffic import Traffic
 from sojourn.applications.users import Users
+from sojourn.assessment.choices import EffortName
 from sojourn.failure import CouldNotRun
 from sojourn.loading.fleet import Fleet
+from sojourn.tiers.watch import Sources
 from sojourn.workload.log import LogOptions
 
 ROWS = (
@@ -73,6 +78,38 @@ def test_writes_are_made_where_their_bodies_are_known() -> None:
     covered = coverage(LOG, KNOWN, ("GET", "POST"), writes)
     assert [each.name for each in covered.endpoints] == ["GET /account", "GET /logout", "POST /cart/{id}/add"]
     assert [each.why for each in covered.left_out] == ["POST /login: its body is not known (--bodies)"]
+
+
+def test_what_comes_before_a_write_is_a_part_of_the_load_and_of_its_rate(tmp_path: Path) -> None:
+    log, bodies = tmp_path / "access.log", tmp_path / "bodies.toml"
+    line = '10.0.0.1 - - [21/Nov/2026:10:00:{:02d} +0000] "{} HTTP/1.1" {} 100\n'
+    posts = [line.format(second, "POST /cart/7/add", 302) for second in range(20)]
+    log.write_text("".join([*posts, *(line.format(second, "GET /", 200) for second in range(30))]))
+    bodies.write_text(
+        '[[flow]]\n[[flow.request]]\nname = "cart"\nurl = "/cart"\n'
+        '[[flow.request]]\nname = "add"\nmethod = "POST"\nurl = "/cart/7/add"\n'
+    )
+    request = ApplicationRequest(
+        log=str(log), log_options=LogOptions(), target="http://127.0.0.1:1", tiers=[], sources=Sources(), endpoints=[],
+        methods=("GET", "POST"), headers=[], objectives=[], required_rate=None, rate_max=None, errors_max=0.05,
+        effort=EFFORTS[EffortName.quick], seed=1, bodies=bodies,
+    )  # fmt: skip
+    load = of_request(request, tmp_path)
+    # Seven requests for five lines of the log.
+    assert load.requests_per_logged == pytest.approx(70 / 50)
+    assert load.log is not None
+    assert load.peak_requests_per_second == pytest.approx(load.log.peak_requests_per_second * 70 / 50)
+    assert load.shares == {"GET /": pytest.approx(30 / 70), "POST /cart/{id}/add": pytest.approx(40 / 70)}
+
+
+def test_endpoints_that_are_combined_have_names_of_their_own() -> None:
+    many = [
+        Endpoint(f"GET /{number}", "GET", (Asked("GET", f"/{number}", 200, 100 - number, 1),)) for number in range(12)
+    ]
+    combined = Endpoint(f"GET {OTHER}", "GET", (Asked("GET", "/x", 200, 99, 1),))
+    few = load_definition._few([combined, *many], {})
+    assert len({each.name for each in few}) == len(few) <= load_definition.ENDPOINTS_MAX
+    assert sum(each.count for each in few) == combined.count + sum(each.count for each in many)
 
 
 def test_a_write_stands_for_paths_of_its_own_alone() -> None:
@@ -176,6 +213,12 @@ def test_a_log_s_sessions_keep_their_order_and_pauses_and_leave_out_what_may_not
         assert [table["url"] for table in session.requests] == ["/account", "/account?x=a%20b|c", "/gone"]
         assert session.requests[2]["status"] == [404]
         assert session.think_seconds(None) == pytest.approx(8, abs=1)
+    # What answers otherwise by now is left out, and the pause after it stays.
+    left = sessions.without(found, "account", {"/account?x=a%20b|c"})
+    assert [[table["url"] for table in session.requests] for session in left] == [["/account", "/gone"]] * 12
+    assert all(session.think_seconds(None) == pytest.approx(8, abs=1) for session in left)
+    assert sessions.without(left, "GET (not found)", {"/gone"})[0].requests[0]["url"] == "/account"
+    assert not sessions.without([Flow("s", 1, [{"name": "a", "url": "/a", "think": "1s"}])], "a", {"/a"})
     traffic = Traffic("http://127.0.0.1", of_log(covered, {}, tmp_path / "t"), Users(Scenario(), 1), tmp_path, None, 1)
     traffic.sessions = found
     rates = {"account": 20.0, "GET (not found)": 10.0, "POST /cart": 3.0}
@@ -186,10 +229,21 @@ def test_a_log_s_sessions_keep_their_order_and_pauses_and_leave_out_what_may_not
         sessions.of_log(str(log), LogOptions(), coverage(read, known, ()), (), (), 1, logged_in=False)
 
 
+def test_a_session_asks_with_get_what_a_monitor_asks_with_head(tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    line = '10.0.0.{} - - [21/Nov/2026:10:{:02d}:{:02d} +0000] "{} HTTP/1.1" 200 100\n'
+    visits = [line.format(client, client, second, "GET /") for client in range(12) for second in (0, 5)]
+    log.write_text("".join([*visits, line.format(99, 30, 0, "HEAD /")]))
+    covered = coverage(read := requests.read(str(log), LogOptions()), endpoints(read.rows), ("GET", "HEAD"))
+    assert [each.name for each in covered.endpoints] == ["GET /", "HEAD /"]
+    found = sessions.of_log(str(log), LogOptions(), covered, (), (), 1, logged_in=False)
+    assert {(table["method"], table["name"]) for flow in found for table in flow.requests} == {("GET", "GET /")}
+
+
 def test_lists_of_targets_are_read_as_the_engine_reads_them(tmp_path: Path) -> None:
     path = tmp_path / "own.list"
     path.write_text(own := "# the most frequent first\n\n/a 5 #500\n\t/b?x=1\t7\n/c 1\n")
-    listed = _Listed(path)
+    listed = _TargetList("flow", path)
     assert listed.most_frequent(2) == ["/b?x=1", "/a"]
     assert listed.leave_out(["/d"]) == 0
     assert path.read_text() == own

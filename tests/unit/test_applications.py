@@ -10,15 +10,16 @@ import pytest
 from benchmarks.applications import synthetic
 from sojourn import _native
 from sojourn.applications import climb, diagnosis, objectives
-from sojourn.applications.diagnosis import CoreGroup, core_groups
+from sojourn.applications.diagnosis import CoreGroup, Evidence, core_groups
 from sojourn.applications.endpoints import Endpoint
 from sojourn.applications.flows import target_list
 from sojourn.applications.knee import locate
 from sojourn.applications.objectives import Objective, Tried
 from sojourn.applications.requests import Asked
+from sojourn.applications.steps import EndpointStep, Step
 from sojourn.applications.summary import EndpointFigures, Knee, StepFigures, TierDescription
 from sojourn.applications.target import require_permission
-from sojourn.applications.traffic import EndpointStep, Step
+from sojourn.assessment.choices import EffortName
 from sojourn.calibration.utilisation_law import points_min
 from sojourn.failure import CouldNotRun
 from sojourn.loading import metrics
@@ -187,11 +188,11 @@ def database(**more: object) -> DatabaseUse:
     return base.model_copy(update=more)
 
 
-UNHINDERED = {PAGE: 0.02, SEARCH: 0.02}
+LOW = figures(5, 0.02)
 
 
-def found(top: StepFigures, low: StepFigures | None = None) -> list[tuple[str | None, str]]:
-    return [(each.tier, each.cause) for each in diagnosis.find(low or figures(5), top, UNHINDERED, TIERS)]
+def found(top: StepFigures, low: StepFigures = LOW) -> list[tuple[str | None, str]]:
+    return [(each.tier, each.cause) for each in diagnosis.find(Evidence([low], top, TIERS))]
 
 
 def test_a_busy_processor_is_the_tier_s_that_uses_most_of_it() -> None:
@@ -216,10 +217,11 @@ def test_one_process_whose_threads_take_turns_is_a_processor_s_end() -> None:
 def test_a_process_that_leaves_the_more_to_another_was_at_its_end_before() -> None:
     busy = TierUse(cpu_cores=1.02, busiest_process_cores=0.92)
     shared = TierUse(cpu_cores=1.29, busiest_process_cores=0.83)
-    nearest, top = (figures(rate, 2.0, tiers=tiers_with(app=app)) for rate, app in ((80, busy), (101, shared)))
-    alone, both = (
-        diagnosis.find(figures(5), top, UNHINDERED, TIERS, saturated)[0] for saturated in ([top], [top, nearest])
+    nearest, top = (
+        figures(rate, 2.0, tiers=tiers_with(app=app), failed_because="slow")
+        for rate, app in ((80, busy), (101, shared))
     )
+    alone, both = (diagnosis.find(Evidence([LOW, *beyond], top, TIERS))[0] for beyond in ([top], [top, nearest]))
     assert alone.cause != "cpu"
     assert (both.tier, both.cause) == ("app", "cpu")
 
@@ -258,7 +260,7 @@ def test_backends_that_wait_for_a_lock_or_the_disk_name_it() -> None:
 def test_threads_that_wait_for_a_disk_at_any_load_do_not_end_its_growth() -> None:
     blocked = tiers_with(app=TierUse(cpu_cores=0.05, blocked_threads=1.3))
     assert found(figures(100, 2.0, tiers=blocked))[0] == ("app", "disk")
-    assert ("app", "disk") not in found(figures(100, 2.0, tiers=blocked), figures(5, tiers=blocked))
+    assert ("app", "disk") not in found(figures(100, 2.0, tiers=blocked), figures(5, 0.02, tiers=blocked))
 
 
 def test_a_disk_for_which_fewer_threads_wait_than_for_cores_is_not_the_end() -> None:
@@ -285,7 +287,7 @@ def test_workers_that_wait_for_somebody_outside_say_for_whom() -> None:
         cpu_cores=0.1, incoming_connections=50, outgoing_connections={"10.9.9.9:443": 1.8, "127.0.0.1:5432": 8}
     )
     top = figures(100, 2.0, tiers=tiers_with(app=app))
-    causes = diagnosis.find(figures(5), top, UNHINDERED, TIERS)
+    causes = diagnosis.find(Evidence([LOW], top, TIERS))
     assert [(each.tier, each.cause) for each in causes] == [("app", "outside"), ("app", "workers")]
     assert "10.9.9.9:443" in causes[0].because
 
@@ -316,17 +318,17 @@ def test_whoever_workers_wait_for_is_told_from_all_saturated_steps() -> None:
     def saturated(count: float, samples: int) -> StepFigures:
         outgoing = {"10.9.9.9:443": count, "127.0.0.1:5432": 8.0}
         app = TierUse(cpu_cores=0.1, incoming_connections=50, outgoing_connections=outgoing, connection_samples=samples)
-        return figures(100, 2.0, tiers=tiers_with(app=app))
+        return figures(100, 2.0, tiers=tiers_with(app=app), failed_because="slow")
 
     # Two workers: by the step alone that the answer is read from, fewer wait there than the rule demands.
     top, others = saturated(1.0, 2), [saturated(1.8, 12), saturated(1.7, 12)]
-    alone = diagnosis.find(figures(5), top, UNHINDERED, TIERS)
-    together = diagnosis.find(figures(5), top, UNHINDERED, TIERS, [*others, top])
+    alone = diagnosis.find(Evidence([LOW], top, TIERS))
+    together = diagnosis.find(Evidence([LOW, *others, top], top, TIERS))
     assert alone[0].cause == "workers"
     assert together[0].cause == "outside"
     assert together[0].because.startswith("1.7 of the about 2 requests")
     # What few counts say is told with how far it may be wrong.
-    few = diagnosis.find(figures(5), saturated(1.2, 2), UNHINDERED, TIERS)
+    few = diagnosis.find(Evidence([LOW], saturated(1.2, 2), TIERS))
     assert few[0].because.startswith("1.2 (give or take 1.0) of the about 2 requests")
 
 
@@ -336,7 +338,7 @@ def test_workers_of_php_fpm_that_are_all_active_are_at_their_end() -> None:
 
     def causes(**levels: float) -> list[tuple[str | None, str]]:
         top = figures(100, 0.02, tiers=tiers_with(), levels=levels)
-        return [(each.tier, each.cause) for each in diagnosis.find(figures(5), top, UNHINDERED, tiers)]
+        return [(each.tier, each.cause) for each in diagnosis.find(Evidence([LOW], top, tiers))]
 
     assert causes(**levels) == [("app", "workers")]
     assert causes(**levels | {"php_fpm_listen_queue": 0.0}) == []
@@ -360,7 +362,7 @@ def test_connections_that_nobody_accepts_wait_for_a_worker_of_that_tier() -> Non
         ),
     }  # fmt: skip
     top = figures(238, in_system=433.4, tiers=used, machine_busy_cores=1.03)
-    causes = diagnosis.find(figures(2, tiers=quiet), top, {PAGE: 0.0035, SEARCH: 0.004}, TIERS[:2])
+    causes = diagnosis.find(Evidence([figures(2, 0.00375, tiers=quiet)], top, TIERS[:2]))
     assert [(each.tier, each.cause) for each in causes] == [("app", "workers")]
 
 
@@ -380,17 +382,16 @@ def test_what_others_do_on_other_cores_saturates_no_tier() -> None:
     # The generator has the fourth core.
     by_core = {0: 0.56, 1: 0.2, 2: 0.1, 3: 0.4}
     top = figures(100, 0.02, tiers=used, machine_busy_cores=1.26, busy_by_core=by_core)
-    assert diagnosis.find(figures(5, tiers=used), top, UNHINDERED, apart) == []
+    low = figures(5, 0.02, tiers=used)
+    assert diagnosis.find(Evidence([low], top, apart)) == []
     beside = top.model_copy(update={"busy_by_core": by_core | {0: 0.99}})
-    assert [(each.tier, each.cause) for each in diagnosis.find(figures(5, tiers=used), beside, UNHINDERED, apart)] == [
-        ("web", "cpu")
-    ]
+    assert [(each.tier, each.cause) for each in diagnosis.find(Evidence([low], beside, apart))] == [("web", "cpu")]
 
 
 def test_a_database_beside_a_single_tier_has_its_workers_there() -> None:
     used = {"app": TierUse(cpu_cores=0.1, core_wait_threads=0.0, incoming_connections=50.0)}
     top = figures(100, 2.0, tiers=used, database=database())
-    causes = diagnosis.find(figures(5, tiers=used), top, UNHINDERED, TIERS[1:2])
+    causes = diagnosis.find(Evidence([figures(5, 0.02, tiers=used)], top, TIERS[1:2]))
     assert [(each.tier, each.cause) for each in causes] == [("app", "workers")]
 
 
@@ -408,6 +409,17 @@ def test_the_load_rises_on_where_the_first_estimate_was_too_low() -> None:
     found = synthetic.SHOP.climbed(0.2)
     rates = [each.offered_requests_per_second / synthetic.SHOP.knee for each in found]
     assert max(rates) == pytest.approx(0.2 * climb.CLIMB_FRACTIONS[-1] * climb.BEYOND_GROWTH**climb.BEYOND_MAX)
+
+
+def test_a_slow_endpoint_is_not_beyond_the_knee_beside_a_fast_one() -> None:
+    slow = synthetic.MadeUp(
+        tiers=("app",),
+        milliseconds={"GET /health": (1.0,), "GET /report": (700.0,)},
+        shares={"GET /health": 0.5, "GET /report": 0.5},
+    )
+    alone = [step for step in slow.steps(EffortName.quick, 1) if step.kind == "mix"]
+    assert {step.failed_because for step in alone} == {None}
+    assert max(step.response_time_mean_seconds or 0.0 for step in alone) > climb.SLOW_SECONDS_MIN
 
 
 def test_the_knee_divides_the_steps_that_passed_from_those_that_failed() -> None:
@@ -437,6 +449,8 @@ def test_steps_that_failed_by_the_generator_tell_no_knee() -> None:
     assert "its core is full" in alone.stopped_because
     both = steps((10, None, None), (20, None, None), (25, "late", "its core is full"), (30, "late", None))
     assert locate(both, 25, "late").requests_per_second == Interval(estimate=25, low=20, high=30)
+    figured = [each for _, each in both]
+    assert Evidence(figured, figured[-1], TIERS).beyond == figured[-1:]
 
 
 def test_where_too_few_steps_tell_the_demands_there_are_more() -> None:

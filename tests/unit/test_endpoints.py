@@ -77,6 +77,12 @@ def test_given_endpoints_go_first_and_may_have_names() -> None:
         names(*rows, given=("nonsense",))
 
 
+def test_a_pattern_of_all_methods_gives_each_a_name_of_its_own() -> None:
+    rows = (asked("/api/a", 900), asked("/api/a", 10, method="HEAD"), asked("/", 100))
+    assert names(*rows, given=("api=/api/*",)) == {"api": 900, "HEAD api": 10, "GET /": 100}
+    assert [each.count for each in matching("api", endpoints(rows, ("api=/api/*",)))] == [900]
+
+
 segment = st.one_of(
     st.sampled_from(["api", "users", "list", "a.css", "login", "x y", "%20", "ü", "{id}", ""]),
     st.integers(0, 10**12).map(str),
@@ -102,17 +108,17 @@ rows_of_a_log = st.lists(
 )
 
 
-@given(rows_of_a_log, st.randoms())
+@given(rows_of_a_log, st.sampled_from([(), ("users=/users*",), ("/api*", "GET /*.css")]), st.randoms())
 def test_each_request_is_in_exactly_one_endpoint_in_whatever_order_they_came(
-    rows: list[Asked], order: random.Random
+    rows: list[Asked], patterns: tuple[str, ...], order: random.Random
 ) -> None:
-    found = endpoints(rows)
+    found = endpoints(rows, patterns)
     assert sorted(row for each in found for row in map(repr, each.requests)) == sorted(map(repr, rows))
-    assert len({(each.name, each.method) for each in found}) == len(found) <= 3 * (ENDPOINTS_MAX + 1)
+    assert len({each.name for each in found}) == len(found) <= 3 * (ENDPOINTS_MAX + 1 + len(patterns))
     assert all(row.method == each.method for each in found for row in each.requests)
     shuffled = list(rows)
     order.shuffle(shuffled)
-    assert endpoints(shuffled) == found
+    assert endpoints(shuffled, patterns) == found
 
 
 @given(rows_of_a_log, st.integers(1, 10**9))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sojourn.failure import CouldNotRun
 from sojourn.planning.counts import valid_counts
-from sojourn.planning.evaluation import Evaluator
+from sojourn.planning.evaluation import Evaluation, Evaluator
 from sojourn.planning.mix import cheapest_mix, mixes_of, parse_price
 from sojourn.planning.parameters import levers, parameter
 from sojourn.planning.plan import Questions, plan
@@ -177,3 +179,44 @@ def test_counts_that_are_priced_together_are_tried_together() -> None:
     assert document.set(*found.cheapest.settings).system
     alone = mixes_of(evaluator, document, priced[:1])
     assert [servers for (servers,) in alone] == [1, 2, 3, 4]
+
+
+class Harsher(Evaluator):
+    """Confirms with a fifth more losses than a search finds."""
+
+    def confirm(self, document: SystemDocument) -> Evaluation:
+        found = Evaluator(self.metric).evaluate(document)
+        return replace(found, loss_probability=1.2 * found.loss_probability).judged(self.loss_max)
+
+
+def test_the_cheapest_mix_has_no_more_losses_than_a_confirmation_allows() -> None:
+    target, document = parse_target(
+        "mean < 1s and loss < 5%", station("discipline = 'fifo', servers = 2, capacity = 4")
+    )
+    priced = [parse_price("station.web.speed=50", document)]
+    evaluator = Harsher(target.metric, loss_max=target.loss_max)
+    found = cheapest_mix(evaluator, document, priced, [(1.0,), (2.0,), (4.0,)], target.limit_seconds)
+    # By the solver, twice the speed loses 4.3 %.
+    assert found.cheapest is not None
+    assert found.cheapest.values["station.web.speed"] == pytest.approx(2.04, rel=0.02)
+    assert evaluator.confirm(document.set(*found.cheapest.settings)).seconds <= target.limit_seconds
+    assert evaluator.loss_searched == target.loss_max
+
+
+class OfTheGrid(Evaluator):
+    """Confirms twice the speed alone."""
+
+    def confirm(self, document: SystemDocument) -> Evaluation:
+        found = self.evaluate(document)
+        is_twice = document.settings[-1] == parameter(document, "station.web.speed").setting(2.0)
+        return found if is_twice else replace(found, seconds=found.seconds + 1)
+
+
+def test_a_mix_that_cannot_be_smaller_stays_as_it_is() -> None:
+    target, document = parse_target("mean < 7ms", station("discipline = 'fifo', servers = 2"))
+    priced = [parse_price("station.web.speed=50", document)]
+    evaluator = OfTheGrid(target.metric)
+    found = cheapest_mix(evaluator, document, priced, [(1.0,), (2.0,), (4.0,)], target.limit_seconds)
+    assert found.cheapest is not None
+    assert found.cheapest.values == {"station.web.speed": 2.0}
+    assert found.confirmed_seconds == pytest.approx(0.02 / 3)

@@ -117,6 +117,20 @@ def test_without_a_failing_step_the_knee_was_not_reached() -> None:
     assert (knee.requests_per_second, knee.reason, knee.is_lower_bound) == (200, "not reached", True)
 
 
+@pytest.mark.parametrize("limit", ["time to first byte", "errors"])
+def test_without_a_step_within_the_target_no_rate_is_made_up(limit: StepLimit) -> None:
+    found = locate([[step(100, limit, p95=0.5), step(200, limit, p95=0.6)]], TARGET)
+    assert found is not None
+    assert (found.requests_per_second, found.low, found.high) == (0, 0, 100)
+    assert (found.reason, found.is_lower_bound) == (limit, False)
+
+
+def test_an_overloaded_server_without_a_step_within_the_target_has_its_throughput() -> None:
+    found = locate([[step(100, "throughput", got=80), step(200, "throughput", got=90)]], TARGET)
+    assert found is not None
+    assert found.requests_per_second == 85
+
+
 def test_repetitions_give_a_median_and_extremes() -> None:
     knee = locate([[step(100), step(200, "throughput", got=got)] for got in (150, 160, 130)], TARGET)
     assert knee is not None

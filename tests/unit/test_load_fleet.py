@@ -34,6 +34,16 @@ def test_each_machine_has_its_share_and_its_seed() -> None:
     assert all(part[:3] == ["http://x/", "--duration", "1s"] for part in parts)
 
 
+@pytest.mark.parametrize("name", ["--requests", "--sessions"])
+def test_a_load_that_stops_after_so_many_is_no_larger_on_several_machines(name: str) -> None:
+    machines = machines_of(["a", "b", "c"], None)
+    for load in (["--clients", "12"], ["--rate", "90"]):
+        parts = shares(["http://x/", *load, name, "1000"], machines)
+        assert sorted(str(option(part, name)) for part in parts) == ["333", "333", "334"]
+    with pytest.raises(CouldNotRun, match=f"2 {name.removeprefix('--')} cannot be shared by 3 machines"):
+        shares(["http://x/", "--clients", "12", f"{name}=2"], machines)
+
+
 def test_sessions_of_a_log_are_shared_in_parts_that_make_the_whole() -> None:
     machines = machines_of(["a", "b", "c"], [2, 1, 1])
     parts = shares(["day.trace", "http://x/", "--scale", "2"], machines)

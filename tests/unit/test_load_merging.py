@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sojourn import _native
+from sojourn.engine.results import LoadRecord, NamedFigures, Summary, WebStone
+from sojourn.loading.figures import COUNTS, LATENCIES
 from sojourn.loading.merging import Part, merge
 from sojourn.loading.record import RequestsRecord
 from sojourn.loading.result import LoadResult
@@ -57,6 +59,37 @@ def test_laws_that_add_up_still_hold_for_the_whole() -> None:
     assert step.response_bytes_mean == pytest.approx(100.0)
 
 
+def test_every_latency_and_count_is_merged() -> None:
+    fields = LoadRecord.model_fields
+    latencies = {name.removesuffix("_seconds") for name, field in fields.items() if field.annotation is Summary}
+    assert latencies == set(LATENCIES)
+    assert {name for name, field in fields.items() if field.annotation is int} - {"seed"} == set(COUNTS)
+    results = [_recorded([(0, True, 200, 0, 0.1)] * count) for count in (3, 1)]
+    whole = merge([Part(name, 0.5, result) for name, result in zip("ab", results, strict=True)]).of_requests
+    assert (whole.handshakes_resumed, whole.handshake_time_seconds.count) == (4, 4)
+    assert (whole.steps[0].handshakes_resumed, whole.steps[0].handshake_time_seconds.count) == (4, 4)
+
+
+def test_all_rates_are_over_the_time_of_the_machine_that_took_longest() -> None:
+    def ran_for(seconds: float) -> LoadResult:
+        made = _recorded([])
+        rate = 1000 / seconds
+        named = NamedFigures(
+            name="a", requests=1000, requests_per_second=rate, errors=0, redirects=0, unfinished=0, abandoned=0
+        )
+        webstone = WebStone(server_connection_rate_per_second=rate, littles_load_factor=4.0)
+        figures = {"duration_seconds": seconds, "requests": 1000, "requests_per_second": rate, "steps": []}
+        record = made.record.model_copy(update={**figures, "by_name": [named], "webstone": webstone})
+        return LoadResult(record, {}, _log(made, 1), "")
+
+    whole = merge([Part("fast", 0.5, ran_for(10.0)), Part("slow", 0.5, ran_for(20.0))]).of_requests
+    assert whole.requests_per_second == pytest.approx(100.0)
+    assert whole.by_name[0].requests_per_second == pytest.approx(100.0)
+    assert whole.webstone is not None
+    assert whole.webstone.server_connection_rate_per_second == pytest.approx(100.0)
+    assert whole.webstone.littles_load_factor == pytest.approx(6.0)
+
+
 def test_a_step_that_one_machine_did_not_reach_is_kept() -> None:
     long, short = _recorded([(step, True, 200, 0, 0.1) for step in (0, 1, 2)]), _recorded([(0, True, 200, 0, 0.1)])
     cut = LoadResult(short.record.model_copy(update={"steps": short.record.steps[:1]}), {}, _log(short, 1), "")
@@ -82,7 +115,8 @@ def _recorded(seen: Sequence[Answer]) -> LoadResult:
 
 
 def _tagged(seen: Sequence[Answer]) -> dict[str, _native.Histogram]:
-    tagged = {"response_time": _histogram([answer[4] for answer in seen if answer[1]])}
+    good_times = _histogram([answer[4] for answer in seen if answer[1]])
+    tagged = {"response_time": good_times, "handshake_time": good_times}
     for good in (True, False):
         for status in {answer[2] for answer in seen}:
             for size in _ENDS:
@@ -103,6 +137,7 @@ def _figures(tagged: dict[str, _native.Histogram], seconds: float) -> dict[str, 
         "errors": failed,
         "errors_by_cause": {"wrong_status": failed} if failed else {},
         "unfinished": 0,
+        "handshakes_resumed": requests,
         "censored": {"timeouts": 0},
         "duration_seconds": seconds,
         "requests_per_second": requests / seconds,

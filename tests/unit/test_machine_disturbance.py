@@ -11,7 +11,7 @@ import pytest
 
 from sojourn.machine import disturbance
 from sojourn.machine.cores import Cores, plan
-from sojourn.machine.disturbance import Disturbance, between, measure
+from sojourn.machine.disturbance import SPARE, Disturbance, between, measure
 from sojourn.machine.samples import Sample, sample
 
 ROLES = {0: "server", 1: "generator"}
@@ -78,6 +78,15 @@ def test_other_work_is_named_by_who_took_most(root: Path) -> None:
         "Other work takes 60 % of core 0 (a (b) c, pid 123; late, pid 124): answers will be lower bounds."
     ]
     assert [(work.pid, work.fraction) for work in found.cores[0].top] == [(123, 0.5), (124, 0.1)]
+
+
+def test_other_work_beside_a_server_that_runs_already_makes_no_lower_bounds(root: Path) -> None:
+    before = at_beginning(root)
+    stat(root, stolen=20, interrupts=40)
+    found = between(before, sample(ROLES, beginning=False, root=root), {0: SPARE, 1: "generator"}, 2.0, root)
+    assert not found.is_quiet
+    assert len(found.sentences) == 2
+    assert all(each.endswith("a server on this machine may get less of it.") for each in found.sentences)
 
 
 def test_interrupts_and_processes_that_have_gone_are_told_apart(root: Path) -> None:
@@ -192,3 +201,11 @@ def test_a_burner_beside_is_seen_and_named() -> None:
 def test_one_core_is_measured_once() -> None:
     found = measure(Cores(None, None), seconds=0.05)
     assert {core.role for core in found.cores} == {"server and generator"}
+
+
+def test_the_cores_of_a_server_that_runs_already_are_not_known() -> None:
+    found = measure(Cores(None, None), seconds=0.05, starts_server=False)
+    assert {core.role for core in found.cores} == {"generator"}
+    one = min(os.sched_getaffinity(0))
+    found = measure(Cores(one, one + 1), seconds=0.05, starts_server=False)
+    assert [core.role for core in found.cores] == [SPARE, "generator"]

@@ -310,6 +310,32 @@ def test_means_by_size_average_to_the_mean() -> None:
                 assert line(MEAN_DOCUMENT) == pytest.approx(expected, rel=1e-4), (name, solver)
 
 
+@pytest.mark.parametrize(("servers", "rate", "wait"), [(1, 0.8, 4.0), (2, 1.6, 16 / 9)])
+def test_a_fifo_wait_is_the_same_for_all_sizes(tmp_path: Path, servers: int, rate: float, wait: float) -> None:
+    # M/M/1 and M/M/2 at a utilisation of 0.8, with a mean demand of a second.
+    document = written(
+        tmp_path,
+        f"""
+        document = {{ law = "exponential", mean = "10KB" }}
+        [stations]
+        line = {{ discipline = "fifo", servers = {servers}, demand = {{ per_byte = "100us/B" }} }}
+        helpers = {{ discipline = "lps", r = 2, demand = {{ law = "exponential", mean = "100ms" }} }}
+        [classes.all]
+        rate = "{rate}/s"
+        route = ["line", "helpers"]
+        """,
+    )
+    solvers = queueing.predict(document.system)["solvers"]
+    for name in ("open", "exact-lps"):
+        answer = solvers[name]["answer"]
+        assert answer is not None, solvers[name]["refusal"]
+        found = by_size(document.system, name, answer)["all"]
+        behind = answer["stations"]["helpers"]["residence_time_seconds"]
+        expected = wait + 1e-4 * found.sizes_bytes + behind
+        # The solvers scale the wait of the helpers by what the departures of the line are; Eq. 2.1 does not.
+        assert found.mean_seconds == pytest.approx(expected, rel=0.01), name
+
+
 def test_an_impossible_target_says_what_remains() -> None:
     target, document = parse_target("mean < 150ms at 40 req/s", read("public-site"))
     told: list[tuple[float, str]] = []

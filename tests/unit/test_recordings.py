@@ -46,6 +46,12 @@ def test_a_recording_is_read_as_a_log_of_its_site(tmp_path: Path, capsys: pytest
     assert "1 requests to hosts other than shop.test" in capsys.readouterr().err
 
 
+def test_whole_seconds_are_as_precise_as_the_others(tmp_path: Path) -> None:
+    whole = {**entry(0, "https://shop.test/"), "startedDateTime": "2026-11-25T10:00:00+01:00", "time": 0}
+    log = Path(recordings.as_log(recording(tmp_path, whole))).read_text(encoding="utf-8")
+    assert ".000000" in json.loads(log)["timestamp"]
+
+
 @pytest.mark.parametrize(
     "text",
     ['{"log": {', '{"log": {}}', '{"log": {"entries": []}}', '{"log": {"entries": [{}]}}', '{"log": {"entries": 7}}'],

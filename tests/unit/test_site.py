@@ -1,3 +1,4 @@
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,25 @@ def test_a_work_folder_that_is_not_ours_is_neither_used_nor_removed(tmp_path: Pa
         (work / "page.html").write_text("")
     assert own.read_text() == "years of work"
     assert list(tmp_path.iterdir()) == [own.parent]
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_other_users_may_enter_what_replaces_a_work_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_room: bool
+) -> None:
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (run / "work").mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
+
+    def check_room(folder: Path, documents: object) -> None:
+        if folder.parent == run and not has_room:
+            raise CouldNotRun("the disk is too small")
+
+    monkeypatch.setattr(site, "check_room", check_room)
+    with site.work_folder(None, run) as work:
+        assert work.parent == (run if has_room else elsewhere).resolve()
+        assert work.stat().st_mode & 0o777 == 0o755
 
 
 def test_what_a_killed_run_left_is_used_again_and_removed(tmp_path: Path) -> None:

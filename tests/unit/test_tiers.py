@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -23,7 +24,7 @@ import pytest
 from sojourn.failure import CouldNotRun
 from sojourn.tiers import mysql, php_fpm, postgresql, processes, prometheus, remote, sockets
 from sojourn.tiers.declaration import Tier, parse_all
-from sojourn.tiers.watch import Sources, Watch, _Span, unevenness
+from sojourn.tiers.watch import Sources, Watch, _levels, _Span, unevenness
 
 SPINS = "while True: pass"
 SHARES = (0.05, 0.9), (0.1, 1.0)
@@ -244,6 +245,33 @@ def test_a_probe_elsewhere_runs_from_a_copy_of_which_nothing_stays(
         time.sleep(0.05)
 
 
+def test_a_tier_elsewhere_that_ends_is_seen_to_end(
+    server: tuple[int, int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    tier = Tier("a", "pid", str(server[0]), "elsewhere")
+    with Watch([tier], Sources(remote_shell="sh -c {command}")) as watch:
+        assert watch.ended_because(tier) is None
+        os.kill(server[0], signal.SIGKILL)
+        os.waitpid(server[0], 0)
+        until = time.monotonic() + 10
+        while (because := watch.ended_because(tier)) is None:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    assert "processes are gone" in because
+
+
+def test_a_control_group_elsewhere_is_its_processes(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    for folder, pids in ((tmp_path, "11\n12\n"), (tmp_path / "below", "13\n")):
+        (folder / "cgroup.procs").write_text(pids)
+    found = remote.target(Tier("db", "cgroup", str(tmp_path), "elsewhere"), "sh -c {command}")
+    assert sorted(found[1::2]) == ["11", "12", "13"]
+    assert set(found[::2]) == {"--pid"}
+    with pytest.raises(CouldNotRun, match="none-such"):
+        remote.target(Tier("db", "cgroup", str(tmp_path / "none-such"), "elsewhere"), "sh -c {command}")
+
+
 def test_a_connection_that_breaks_leaves_nothing_either(server: tuple[int, int, int], tmp_path: Path) -> None:
     words = remote.probe_command(Tier("a", "port", "1", "x"), ["probe", "--port", str(server[1])], "sh -c {command}")
     from sojourn import engine
@@ -347,6 +375,26 @@ def test_metrics_are_read_and_what_is_none_is_left_out() -> None:
     assert found["a"] == 1
     assert found['b{x="y z",q="}"}'] == 2.5
     assert set(found) == {"a", 'b{x="y z",q="}"}', "c", "d"}
+    # What is no number is none in JSON either.
+    assert _levels([found, found]) == {"a": 1, 'b{x="y z",q="}"}': 2.5}
+
+
+def test_a_page_that_breaks_off_is_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The application is asked directly, as by the load.
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n40\r\nbusy 3\n")
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        with pytest.raises(CouldNotRun, match="IncompleteRead"):
+            prometheus.read(f"http://127.0.0.1:{listener.getsockname()[1]}/metrics")
+        answering.join()
 
 
 def test_metrics_are_missing_only_if_none_were_read(monkeypatch: pytest.MonkeyPatch) -> None:

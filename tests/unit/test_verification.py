@@ -529,6 +529,14 @@ def test_a_load_that_uses_up_the_share_is_not_judged() -> None:
     assert compared(predicted_change(), knee_at(100), [busy], []).verdict == "missed"
 
 
+def test_a_load_beside_a_capacity_of_none_is_not_judged() -> None:
+    none = knee_at(100).model_copy(update={"requests_per_second": 0.0, "low": 0.0, "high": 20.0})
+    made = compared(predicted_change(), none, [step(50, 1.0, 3.0)], [])
+    assert made.capacity_error is None
+    assert made.loads[0].utilisation == 1
+    assert made.verdict == "not decided"
+
+
 def test_an_error_of_the_capacity_that_its_repetitions_are_apart_is_not_decided() -> None:
     knee = knee_at(100).model_copy(update={"requests_per_second": 108.0, "low": 100.0, "high": 114.0})
     made = compared(predicted_change(), knee, [], [])

@@ -48,7 +48,7 @@ Examples
     sojourn load http://127.0.0.1:8080 --walk support.toml --clients 50 --think-time 5s
 
   users who log in, from a file of names and passwords; a page that redirects
-    sojourn load http://127.0.0.1:8080 --scenario shop.toml --clients 50 --threshold 'login p95<300ms'
+    sojourn load http://127.0.0.1:8080 --scenario shop.toml --clients 50 --warm-up 0s --threshold 'login p95<300ms'
     sojourn load http://127.0.0.1:8080/old --follow-redirects 5 --rate 100
 
   posting; slow readers; WebStone by its rules

@@ -238,25 +238,32 @@ impl Stream {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
+    use std::path::Path;
+
     use super::*;
     use sojourn_content::{Directory, Found as Opened, HostId, Origin, Resource, Rules};
     use sojourn_http::SitePath;
     use sojourn_media::mp4::example;
     use sojourn_media::rtsp::SessionId;
 
-    #[test]
-    fn only_the_chunks_at_which_tracks_are_about_to_send_are_held() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("film.mp4"), example::film()).unwrap();
-        let directory = Directory::new(folder.path(), Rules::default()).unwrap();
+    /// A stream of the example film, which it writes to `folder`; no track is set up.
+    pub fn example_stream(folder: &Path) -> Stream {
+        std::fs::write(folder.join("film.mp4"), example::film()).unwrap();
+        let directory = Directory::new(folder, Rules::default()).unwrap();
         let resource = Resource { host: HostId::default(), path: SitePath::decode(b"/film.mp4").unwrap() };
         let Opened::Document(document) = directory.open(&resource).unwrap() else { panic!("a document") };
         let film = Arc::new(Film::new(example::read(&example::film()).unwrap()));
-        let unit = film.unit(0, 0).unwrap();
         let open = OpenFilm { film, document };
         let session = Session::new(SessionId(1), Duration::ZERO);
-        let mut stream = Stream::new(session, open, "rtsp://host/film.mp4".to_owned(), 1);
+        Stream::new(session, open, "rtsp://host/film.mp4".to_owned(), 1)
+    }
+
+    #[test]
+    fn only_the_chunks_at_which_tracks_are_about_to_send_are_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut stream = example_stream(folder.path());
+        let unit = stream.film.unit(0, 0).unwrap();
         stream.senders = vec![Sender::default(), Sender { chunk: 5, ..Sender::default() }];
         let chunk_bytes = stream.document.chunk_bytes();
         let (id, bytes) = (stream.document.id, Arc::<[u8]>::from(vec![0; 10]));

@@ -35,6 +35,8 @@ pub enum Fault {
     IgnoresRanges,
     /// Sends no validators and heeds no conditions.
     IgnoresConditions,
+    /// Has a new version of the object for each request.
+    Changes,
 }
 
 pub struct ObjectStore {
@@ -88,9 +90,8 @@ impl ObjectStore {
 
     /// Puts an object at `path`, which is percent-encoded and begins with the bucket, with these field lines.
     pub fn put(&self, path: &str, bytes: impl Into<Vec<u8>>, fields: &str) {
-        static VERSION: AtomicU64 = AtomicU64::new(1);
-        let entity_tag = format!("\"v{}\"", VERSION.fetch_add(1, Ordering::Relaxed));
-        let object = Object { bytes: bytes.into().into(), entity_tag, fields: fields.to_owned() };
+        let object =
+            Object { bytes: bytes.into().into(), entity_tag: new_entity_tag(), fields: fields.to_owned() };
         self.state.objects.lock().unwrap().insert(path.to_owned(), object);
     }
 
@@ -142,17 +143,22 @@ impl State {
             _ => {}
         }
         if self.is_signed && (fault == Some(Fault::RefusesSignatures) || !is_signature_right(&head)) {
+            let is_known = head.contains(&format!("Credential={}/", KEY.0));
+            let code = if is_known { "SignatureDoesNotMatch" } else { "InvalidAccessKeyId" };
             // Stores repeat what they have made of the request.
             let body = format!(
-                "<Error><Code>SignatureDoesNotMatch</Code><Message>as scripted</Message>\
+                "<Error><Code>{code}</Code><Message>as scripted</Message>\
                 <AWSAccessKeyId>{}</AWSAccessKeyId><CanonicalRequest>{head}</CanonicalRequest></Error>",
                 KEY.0
             );
             return self.error_body(peer, 403, &body);
         }
-        let Some(object) = self.objects.lock().unwrap().get(path).cloned() else {
+        let Some(mut object) = self.objects.lock().unwrap().get(path).cloned() else {
             return self.error(peer, 404, "NoSuchKey");
         };
+        if fault == Some(Fault::Changes) {
+            object.entity_tag = new_entity_tag();
+        }
         let is_plain = fault == Some(Fault::IgnoresConditions);
         let (tag, size) = (&object.entity_tag, object.bytes.len());
         if !is_plain {
@@ -218,6 +224,12 @@ impl State {
         peer.send(format!("HTTP/1.1 {status} X\r\nContent-Type: application/xml\r\nContent-Length: {length}\r\n\r\n{body}").as_bytes());
         Some(())
     }
+}
+
+/// An entity tag that no version had before.
+fn new_entity_tag() -> String {
+    static VERSION: AtomicU64 = AtomicU64::new(1);
+    format!("\"v{}\"", VERSION.fetch_add(1, Ordering::Relaxed))
 }
 
 /// The value of a field, without regard to case.

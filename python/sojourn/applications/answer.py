@@ -9,6 +9,7 @@ from dataclasses import replace
 from sojourn.applications import balance, demands, diagnosis, fitting, held_out, stalls, system_file
 from sojourn.applications.changes import QUOTA, Starting, changes
 from sojourn.applications.demands import Measured
+from sojourn.applications.diagnosis import Evidence
 from sojourn.applications.fitting import Fitted
 from sojourn.applications.network import Network, Places, Serial
 from sojourn.applications.prices import Prices
@@ -20,7 +21,6 @@ from sojourn.applications.summary import (
     Knee,
     Model,
     StepFigures,
-    TierDescription,
 )
 from sojourn.text import format
 from sojourn.tiers import php_fpm
@@ -56,17 +56,17 @@ def conclude(
     """
     assert summary.knee is not None
     knee, names = summary.knee, list(shares)
-    below = [figures for figures in summary.steps if figures.failed_because is None]
-    processes = fitting.turns(_saturated(summary) or [top], summary.tiers)
-    measured = demands.measure(below, names, summary.tiers, seed, processes)
+    evidence = Evidence(summary.steps, top, summary.tiers)
+    processes = fitting.turns(evidence.beyond, summary.tiers)
+    measured = demands.measure(evidence.below, names, summary.tiers, seed, processes)
     summary.demands, summary.demand_errors = measured.demands, measured.errors
     summary.demand_falls = measured.falls
     summary.warnings += measured.warnings
-    causes = _causes(summary, below, top)
-    found = _fitted(summary, measured, processes, below, top, shares, causes, seed)
+    causes = diagnosis.find(evidence)
+    found = _fitted(evidence, knee, names, measured, processes, causes, seed)
     starting = None
     if found is not None:
-        causes = _with_counted_workers(causes, found.network, summary, below, top)
+        causes = _with_counted_workers(causes, found.network, evidence)
         summary.model = _model(summary, found, shares, seed)
         if causes and not knee.is_lower_bound:
             starting = Starting.of(found.network, causes[0], knee, shares, _uncertainty(found.network, summary, shares))
@@ -76,74 +76,58 @@ def conclude(
     return starting
 
 
-def _causes(summary: ApplicationSummary, below: Sequence[StepFigures], top: StepFigures) -> list[Cause]:
-    unhindered = diagnosis.unhindered_seconds(below)
-    return diagnosis.find(_lowest(below), top, unhindered, summary.tiers, _saturated(summary))
-
-
-def _lowest(below: Sequence[StepFigures]) -> StepFigures:
-    return min(below, key=lambda figures: figures.offered_requests_per_second)
-
-
-def _saturated(summary: ApplicationSummary) -> list[StepFigures]:
-    """The steps of the log's mix beyond the knee."""
-    return [step for step in summary.steps if step.failed_because is not None and step.tells_the_knee]
-
-
 def _fitted(
-    summary: ApplicationSummary,
+    evidence: Evidence,
+    knee: Knee,
+    names: Sequence[str],
     measured: Measured,
     processes: Mapping[str, int],
-    below: Sequence[StepFigures],
-    top: StepFigures,
-    shares: Mapping[str, float],
     causes: Sequence[Cause],
     seed: int,
 ) -> Fitted | None:
-    assert summary.knee is not None
-    knee, names = summary.knee.requests_per_second.estimate, list(shares)
-    free = fitting.fit(below, names, measured, processes, summary.tiers, knee)
+    """The network with what limits it; None if too little was measured."""
+    top, beyond, at_knee = evidence.top, evidence.beyond, knee.requests_per_second.estimate
+    free = fitting.fit(evidence.below, names, measured, processes, evidence.tiers, at_knee)
     if free is None:
         return None
-    beyond = _saturated(summary) or [top]
     free = replace(free, network=balance.limiting(free.network, beyond))
-    if not causes or summary.knee.is_lower_bound:
+    if not causes or knee.is_lower_bound:
         return fitting.with_waits(free, top, seed)
     first = causes[0]
     if first.cause in ("lock", "disk"):
-        uses = fitting.disk_seconds(below, beyond, first.tier or "", names) if first.cause == "disk" else {}
-        return fitting.with_waits(free, top, seed, serial=Serial(first.cause, first.tier or "", 1 / knee, uses=uses))
+        uses = fitting.disk_seconds(evidence.below, beyond, first.tier or "", names) if first.cause == "disk" else {}
+        serial = Serial(first.cause, first.tier or "", 1 / at_knee, uses=uses)
+        return fitting.with_waits(free, top, seed, serial=serial)
     if first.cause == "cpu":
-        calibrated = _with_full_process(free, first.tier, [top, diagnosis.nearest(beyond)])
-        admits = _admits(first.tier, top, summary.tiers) or _connected(free.network, first.tier, summary, below, top)
-        return fitting.with_waits(calibrated, top, seed, admits=admits)
+        admits = _admits(free.network, first.tier, evidence) or _connected(free.network, first.tier, evidence)
+        return fitting.with_waits(_with_full_process(free, first.tier, evidence), top, seed, admits=admits)
     if first.cause not in HELD or first.tier is None:
         return fitting.with_waits(free, top, seed)
-    what = HELD[first.cause]
-    if what == "connections" and top.database is not None:
-        used = top.database.active + top.database.in_transaction
-        places = _as_many(what, first.tier, used, top, free.network)
+    limited = Places(HELD[first.cause], first.tier, 1)
+    if limited.what == "connections" and top.database is not None:
+        places = free.network.as_many(limited, top.database.active + top.database.in_transaction)
         return _filled(fitting.with_waits(free, top, seed, places=(places,)), places, beyond)
-    return _with_counted(free, what, first.tier, top, beyond, seed)
+    return _with_counted(free, limited, evidence, seed)
 
 
-def _with_counted(
-    free: Fitted, what: str, tier: str, top: StepFigures, beyond: Sequence[StepFigures], seed: int
-) -> Fitted:
+def _with_counted(free: Fitted, limited: Places, evidence: Evidence, seed: int) -> Fitted:
     """With as many places as are held beyond the knee, by Little's law.
 
     That depends on how long requests wait for others than places, and this on how many places there are. Without any
     limit, all that they wait is taken for such waits, which is too much: the search comes down from there.
     """
+    top, beyond = evidence.top, evidence.beyond
     rates = {each.name: each.requests_per_second for each in top.endpoints}
     found = fitting.with_waits(free, top, seed, rounds=1)
     for _ in range(COUNT_ROUNDS):
-        places = _as_many(what, tier, found.network.held(rates, Places(what, tier, 1)), top, free.network)
+        held = found.network.held(rates, limited)
+        is_shared = limited.what == "workers" and _wait_for_any_process(limited.tier, top, held)
+        places = free.network.as_many(replace(limited, is_shared=is_shared), held)
         if places in found.network.places:
             break
         found = fitting.with_waits(free, top, seed, places=(places,))
     # What was waited for a place at low loads may hide in the waits still, and let twice as many seem to be held.
-    each = free.network.processes.get(tier, 1) if not places.is_shared else 1
+    each = free.network.one_each(places)
     for _ in range(FEWER_MAX):
         if places.count <= each:
             break
@@ -153,6 +137,14 @@ def _with_counted(
             break
         found, places = other, fewer
     return _filled(found, places, beyond)
+
+
+def _wait_for_any_process(tier: str, top: StepFigures, working: float) -> bool:
+    """Whether most requests wait for the process that is free first, where so many are worked on.
+
+    Processes that accept no more than they work on leave the others unaccepted.
+    """
+    return (top.tiers[tier].accept_queue or 0.0) > ACCEPTED_LAST * (top.in_system - working)
 
 
 def _misfilled(found: Fitted, places: Places, beyond: Sequence[StepFigures]) -> float:
@@ -181,73 +173,51 @@ def _filled(found: Fitted, places: Places, beyond: Sequence[StepFigures]) -> Fit
     return replace(found, network=replace(network, waits=waits))
 
 
-def _as_many(what: str, tier: str, held: float, top: StepFigures, network: Network) -> Places:
-    # Processes that accept no more than they work on leave the others to whoever is free first.
-    left = top.tiers[tier].accept_queue or 0.0
-    is_shared = what == "workers" and left > ACCEPTED_LAST * (top.in_system - held)
-    each = 1 if is_shared else network.processes.get(tier, 1)
-    return Places(what, tier, max(1, round(held / each)) * each, is_shared)
+def _admits(network: Network, tier: str | None, evidence: Evidence) -> Places | None:
+    """As many requests as a tier works on while others wait to be accepted, if its processes do one at a time."""
+    use = evidence.top.tiers.get(tier or "")
+    if tier is None or use is None or use.cpu_cores is None:
+        return None
+    if any(fitting.takes_many(each) for each in evidence.tiers if each.name == tier):
+        return None
+    working = use.cpu_cores + (use.core_wait_threads or 0.0) + (use.blocked_threads or 0.0)
+    is_full = use.threads == use.processes and _wait_for_any_process(tier, evidence.top, working)
+    return network.as_many(Places("workers", tier, 1, is_shared=True), working) if is_full else None
 
 
-def _with_counted_workers(
-    causes: Sequence[Cause],
-    network: Network,
-    summary: ApplicationSummary,
-    below: Sequence[StepFigures],
-    top: StepFigures,
-) -> list[Cause]:
+def _connected(network: Network, tier: str | None, evidence: Evidence) -> Places | None:
+    """As many requests as the workers in front of a busy tier have connections to it and to others behind them.
+
+    A worker keeps its connection, so that the requests without one wait, all of them about as long.
+    """
+    owner, connections = diagnosis.connected(evidence)
+    workers = Places("workers", owner, 1)
+    is_full = 1 <= WAITING_MIN * connections <= evidence.top.in_system
+    return network.as_many(workers, connections) if is_full and tier in network.behind(workers) else None
+
+
+def _with_full_process(found: Fitted, tier: str | None, evidence: Evidence) -> Fitted:
+    """CPU times so that a single process at its end is busy all the time.
+
+    While its threads hand over to each other it is not, for up to 12 % of the time.
+    """
+    uses = [step.tiers[tier] for step in (evidence.top, diagnosis.nearest(evidence.beyond)) if tier in step.tiers]
+    full = [use for use in uses if diagnosis.is_one_full_process(use)]
+    factor = max(1.0, 1 / (full[0].busiest_process_cores or 1.0)) if full else 1.0
+    return replace(found, network=replace(fitting.slowed(found.network, factor), calibration=factor))
+
+
+def _with_counted_workers(causes: Sequence[Cause], network: Network, evidence: Evidence) -> list[Cause]:
     """With as many workers as the network has: in steps with little load, too, some requests waited for one.
 
     A server that counts them itself knows best.
     """
     counted = [each.count for each in network.places if each.what == "workers"]
-    working = diagnosis.at_work(
-        _lowest(below), top, _saturated(summary) or [top], diagnosis.unhindered_seconds(below), summary.tiers
-    )
-    if not counted or working is None or php_fpm.TOTAL in top.levels:
+    working = diagnosis.at_work(evidence)
+    if not counted or working is None or php_fpm.TOTAL in evidence.top.levels:
         return list(causes)
     said = {(each.tier, each.cause): each for each in replace(working, held=counted[0]).causes()}
     return [said.get((each.tier, each.cause), each) for each in causes]
-
-
-def _admits(tier: str | None, top: StepFigures, tiers: Sequence[TierDescription]) -> Places | None:
-    """As many requests as a tier works on while others wait to be accepted, if its processes do one at a time."""
-    use = top.tiers.get(tier or "")
-    if tier is None or use is None or use.cpu_cores is None:
-        return None
-    if any(fitting.takes_many(each) for each in tiers if each.name == tier):
-        return None
-    working = use.cpu_cores + (use.core_wait_threads or 0.0) + (use.blocked_threads or 0.0)
-    left = use.accept_queue or 0.0
-    is_full = use.threads == use.processes and left > ACCEPTED_LAST * (top.in_system - working)
-    return Places("workers", tier, max(1, round(working)), is_shared=True) if is_full else None
-
-
-def _connected(
-    network: Network, tier: str | None, summary: ApplicationSummary, below: Sequence[StepFigures], top: StepFigures
-) -> Places | None:
-    """As many requests as the workers in front of a busy tier have connections to it and to others behind them.
-
-    A worker keeps its connection, so that the requests without one wait, all of them about as long.
-    """
-    owner, connections = diagnosis.connected(_lowest(below), top, _saturated(summary) or [top], summary.tiers)
-    workers = Places("workers", owner, 1)
-    if tier not in network.behind(workers) or not 1 <= WAITING_MIN * connections <= top.in_system:
-        return None
-    each = network.processes.get(owner, 1)
-    return replace(workers, count=max(1, round(connections / each)) * each)
-
-
-def _with_full_process(found: Fitted, tier: str | None, beyond: Sequence[StepFigures]) -> Fitted:
-    """CPU times so that a single process at its end is busy all the time.
-
-    While its threads hand over to each other it is not, for up to 12 % of the time.
-    """
-    full = [
-        step.tiers[tier] for step in beyond if tier in step.tiers and diagnosis.is_one_full_process(step.tiers[tier])
-    ]
-    factor = max(1.0, 1 / (full[0].busiest_process_cores or 1.0)) if full else 1.0
-    return replace(found, network=replace(fitting.slowed(found.network, factor), calibration=factor))
 
 
 def _model(summary: ApplicationSummary, found: Fitted, shares: Mapping[str, float], seed: int) -> Model:

@@ -16,9 +16,10 @@ import numpy as np
 
 from sojourn import engine
 from sojourn.applications.diagnosis import unhindered_seconds
-from sojourn.applications.failures import cure, in_words
+from sojourn.applications.failures import SHOWN_MAX, cure, in_words
 from sojourn.applications.request import Effort
 from sojourn.applications.schedule import Schedule
+from sojourn.applications.steps import EndpointStep, Step
 from sojourn.applications.summary import (
     CLIMB,
     RECOVERY,
@@ -28,7 +29,7 @@ from sojourn.applications.summary import (
     StepFigures,
     TierDescription,
 )
-from sojourn.applications.traffic import EndpointStep, Step, Traffic
+from sojourn.applications.traffic import Traffic
 from sojourn.calibration.utilisation_law import points_min
 from sojourn.engine.progress import ProgressLine
 from sojourn.failure import CouldNotRun
@@ -61,7 +62,7 @@ FURTHER_MAX = 40
 """The most further steps: those after the first ones have one endpoint alone, of which there are at most nine."""
 STEP_RESPONSES, SETTLE_RESPONSES = 200, 60
 """The least length of a step and of its settle time, in multiples of the mean response time of the step before in the
-same climb, or of the fastest: the longer the queue, the longer it takes until it is another one.
+same climb, or of the fastest of the same mix: the longer the queue, the longer it takes until it is another one.
 """
 LENGTH_MAX = 2.5
 """The longest step, in multiples of the effort's step."""
@@ -71,8 +72,8 @@ UNDER_WAY_DEVIATIONS = 3.0
 FAILURES_CHANCE = 0.01
 """Failures are too many if so many came by chance less often than this."""
 SLOW_FACTOR = 15.0
-"""A mean response time above this multiple of the first step's counts as disproportionate: the queue grows during the
-step.
+"""A mean response time above this multiple of the least of the same mix counts as disproportionate: the queue grows
+during the step.
 """
 SLOW_SECONDS_MIN = 0.3
 COOL_SECONDS_MAX = 20.0
@@ -82,8 +83,6 @@ RECOVERY_FRACTION = 0.3
 RECOVERY_TRIES = 3
 SHOWN_SECONDS = 1.0
 """The time over which a line of progress has the usage of the tiers."""
-SHOWN_MAX = 3
-"""Failures that are shown in words."""
 WINDOW_SECONDS = 0.1
 """The windows of a step by which its CPU time is kept: about as long as what a hypervisor takes at a time."""
 DIGITS = 5
@@ -117,8 +116,8 @@ class Climb:
     progress: engine.Progress | None = None
     """Receives a line of progress per second, with the usage of each tier."""
     steps: list[tuple[Step, StepFigures]] = field(default_factory=list)
-    quickest: float | None = None
-    """The smallest mean response time of a step so far."""
+    quickest: dict[frozenset[str], float] = field(default_factory=dict)
+    """The smallest mean response time of a step so far, by the flows of its mix."""
     latest: float | None = None
     """The mean response time of the last step that passed in this climb."""
 
@@ -279,12 +278,13 @@ class Climb:
         asked = f"{kind}: {sum(rates.values()):,.1f} requests/s"
         self.told(f"{asked}{self._found()}", self.schedule.share(kind), self.schedule.left_seconds())
         began = time.monotonic()
-        lengths = self._lengths(seconds or self.effort.step_seconds)
+        mix = frozenset(rates)
+        lengths = self._lengths(seconds or self.effort.step_seconds, mix)
         step = self.traffic.step(rates, *lengths, self._unhindered(), in_sessions=kind != "mix", progress=self._shown)
         figures = described(kind, step, self.watch.used(step.begin, step.end))
         windows = self.watch.cpu_windows(step.begin, step.end, WINDOW_SECONDS)
         figures.cpu_windows = CpuWindows(seconds=WINDOW_SECONDS, cores=windows)
-        figures.failed_because = self._beyond(step)
+        figures.failed_because = self._beyond(step, mix)
         self.steps.append((step, figures))
         if step.interrupted:
             raise Interrupted("interrupted")
@@ -320,27 +320,27 @@ class Climb:
 
         return with_tiers
 
-    def _lengths(self, seconds: float) -> tuple[float, float]:
+    def _lengths(self, seconds: float, mix: frozenset[str]) -> tuple[float, float]:
         """The lengths of a step and its settle time; in a slow system queues take longer to become stationary."""
-        response = max(self.quickest or 0.0, self.latest or 0.0)
+        response = max(self.quickest.get(mix, 0.0), self.latest or 0.0)
         longest = LENGTH_MAX * self.effort.step_seconds
         settle = max(self.effort.settle_seconds, min(longest / 2, SETTLE_RESPONSES * response))
         return max(seconds, min(longest, STEP_RESPONSES * response)), settle
 
-    def _beyond(self, step: Step) -> str | None:
+    def _beyond(self, step: Step, mix: frozenset[str]) -> str | None:
         if step.failed_fraction > self.errors_max and not is_by_chance(step, self.errors_max):
             causes = in_words(step.failed_by)
             named = f" ({causes})" if causes else ""
             return f"{step.failed_fraction:.1%} of the requests failed or were not answered{named}"
         # Of what was due, whatever its mean rate is, only what was under way at either end may be missing by chance.
         due = step.due_per_second
-        under_way = max(1.0, due * (self.quickest or 0.0))
+        before, now = self.quickest.get(mix), step.mean_seconds
+        under_way = max(1.0, due * (before or 0.0))
         chance = UNDER_WAY_DEVIATIONS * under_way**0.5 / (step.end - step.begin)
         if due - step.responses_per_second > max(SHORTFALL_MAX * due, chance):
             return f"{step.responses_per_second:,.1f} of {due:,.1f} requests/s were answered"
-        before, now = self.quickest, step.mean_seconds
         if now is not None:
-            self.quickest = now if before is None else min(before, now)
+            self.quickest[mix] = now if before is None else min(before, now)
         if before is not None and now is not None and now > max(SLOW_FACTOR * before, SLOW_SECONDS_MIN):
             return f"the mean response time rose from {before * 1e3:.1f} to {now * 1e3:.0f} ms"
         self.latest = now

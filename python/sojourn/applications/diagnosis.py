@@ -83,6 +83,36 @@ def busy_cores(step: StepFigures, tiers: Sequence[TierDescription]) -> float | N
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """The steps of an assessment by what they tell of the bottleneck."""
+
+    steps: Sequence[StepFigures]
+    top: StepFigures
+    """The step beyond the knee that was made to tell the bottleneck."""
+    tiers: Sequence[TierDescription]
+    """As they were declared: clients first, the database last."""
+
+    @property
+    def below(self) -> list[StepFigures]:
+        """The steps that passed, of whatever mix."""
+        return [step for step in self.steps if step.failed_because is None]
+
+    @property
+    def lowest(self) -> StepFigures:
+        """The step with the least load."""
+        return min(self.below, key=lambda step: step.offered_requests_per_second)
+
+    @property
+    def beyond(self) -> list[StepFigures]:
+        """The steps of the log's mix beyond the knee; `top` alone if there is none.
+
+        Connections are counted over all of them, since there are few counts in a step of seconds.
+        """
+        failed = [step for step in self.steps if step.failed_because is not None and not step.failed_by_generator]
+        return [step for step in failed if step.tells_the_knee] or [self.top]
+
+
+@dataclass(frozen=True)
 class Outside:
     """The external destination of most of a tier's connections."""
 
@@ -135,34 +165,19 @@ class AtWork:
         yield Cause(tier=self.owner, cause="workers", because=because)
 
 
-def find(
-    low: StepFigures,
-    top: StepFigures,
-    unhindered: Mapping[str, float],
-    tiers: Sequence[TierDescription],
-    saturated: Sequence[StepFigures] = (),
-) -> list[Cause]:
-    """The causes in order; empty if nothing was saturated.
-
-    Args:
-        low: a step with little load.
-        top: a step beyond the knee.
-        unhindered: the response time of each endpoint with nothing in its way.
-        tiers: as they were declared: clients first, the database last.
-        saturated: all steps of the log's mix beyond the knee; connections are counted over all of them, since there
-            are few counts in a step of seconds. The step `top` alone if there is none.
-    """
-    saturated = saturated or [top]
+def find(evidence: Evidence) -> list[Cause]:
+    """The causes in order; empty if nothing was saturated."""
+    top, beyond, tiers = evidence.top, evidence.beyond, evidence.tiers
     # With more load, a process that kept connections prefer leaves the more to others, and waits for cores itself.
-    alone = [*_processes(top, tiers), *_processes(nearest(saturated), tiers)]
-    found = [*_processors(top, tiers, CPU_MAX), *alone, *_waits(low, top, tiers)]
+    alone = [*_processes(top, tiers), *_processes(nearest(beyond), tiers)]
+    found = [*_processors(top, tiers, CPU_MAX), *alone, *_waits(evidence.lowest, top, tiers)]
     # Starving threads show contention for cores, but a thread that waits for a lock does not wait for a core. Where
     # most workers wait for a service, threads come back from it in bursts, and starve beside cores that are often idle.
-    working = at_work(low, top, saturated, unhindered, tiers)
+    working = at_work(evidence)
     starving_tells = working is None or not working.waits_outside()
-    found += [*_processors(top, tiers, 0.0, starving_tells=starving_tells), *_pool(top, saturated, tiers)]
+    found += [*_processors(top, tiers, 0.0, starving_tells=starving_tells), *_pool(top, beyond, tiers)]
     if not any(each.cause == "cpu" for each in found) and not _is_crowded(top, tiers):
-        found += [*_busy_workers(top, saturated, tiers), *(working.causes() if working is not None else ())]
+        found += [*_busy_workers(top, beyond, tiers), *(working.causes() if working is not None else ())]
     return list(_first_of_each(found))
 
 
@@ -252,7 +267,7 @@ def _waits(low: StepFigures, top: StepFigures, tiers: Sequence[TierDescription])
             yield Cause(tier=each.name, cause="disk", because=because)
 
 
-def _pool(top: StepFigures, saturated: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> Iterable[Cause]:
+def _pool(top: StepFigures, beyond: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> Iterable[Cause]:
     if len(tiers) < 2:
         return
     owner = tiers[-2].name
@@ -268,49 +283,39 @@ def _pool(top: StepFigures, saturated: Sequence[StepFigures], tiers: Sequence[Ti
         )
     elif database is not None and database.backends >= 1:
         used = database.active + database.in_transaction
-        share, _ = _outside(saturated, tiers, owner).share(used)
+        share, _ = _outside(beyond, tiers, owner).share(used)
         if used >= POOL_MAX * database.backends and share < OUTSIDE_SHARE:
             because = f"{used:.1f} of {database.backends:.1f} connections to the database are in use at any time"
             yield Cause(tier=owner, cause="connections", because=because)
 
 
-def _busy_workers(
-    top: StepFigures, saturated: Sequence[StepFigures], tiers: Sequence[TierDescription]
-) -> Iterable[Cause]:
+def _busy_workers(top: StepFigures, beyond: Sequence[StepFigures], tiers: Sequence[TierDescription]) -> Iterable[Cause]:
     """Workers that say themselves that all of them are active, while requests wait."""
     active, total, waiting = (top.levels.get(name) for name in (php_fpm.ACTIVE, php_fpm.TOTAL, php_fpm.WAITING))
     if active is None or not total or waiting is None or active < POOL_MAX * total or waiting < POOL_WAITS_MIN:
         return
     owner = next((each.name for each in tiers if (each.command or "").startswith("php-fpm")), None)
     # Whether they wait for somebody outside, Little's law tells.
-    if owner is not None and _outside(saturated, tiers, owner).share(active)[0] < OUTSIDE_SHARE:
+    if owner is not None and _outside(beyond, tiers, owner).share(active)[0] < OUTSIDE_SHARE:
         because = f"{active:.1f} of {total:.1f} workers of php-fpm are active, and {waiting:.1f} requests wait for one"
         yield Cause(tier=owner, cause="workers", because=because)
 
 
-def at_work(
-    low: StepFigures,
-    top: StepFigures,
-    saturated: Sequence[StepFigures],
-    unhindered: Mapping[str, float],
-    tiers: Sequence[TierDescription],
-) -> AtWork | None:
-    """What is worked on beyond the knee; None where it is not known. The arguments are those of `find`."""
-    held = held_workers(unhindered, top)
-    if held is None or not tiers:
+def at_work(evidence: Evidence) -> AtWork | None:
+    """What is worked on beyond the knee; None where it is not known."""
+    held = held_workers(unhindered_seconds(evidence.below), evidence.top)
+    if held is None or not evidence.tiers:
         return None
-    owner = _owner_of_workers(low, top, tiers)
-    return AtWork(owner, held, top.in_system, _outside(saturated, tiers, owner))
+    owner = _owner_of_workers(evidence)
+    return AtWork(owner, held, evidence.top.in_system, _outside(evidence.beyond, evidence.tiers, owner))
 
 
-def connected(
-    low: StepFigures, top: StepFigures, saturated: Sequence[StepFigures], tiers: Sequence[TierDescription]
-) -> tuple[str, float]:
+def connected(evidence: Evidence) -> tuple[str, float]:
     """The tier with the workers, and its mean number of connections to the tiers behind it."""
-    owner = _owner_of_workers(low, top, tiers)
-    names = [tier.name for tier in tiers]
-    ports = {str(tier.port) for tier in tiers[names.index(owner) + 1 :] if tier.port is not None}
-    counts, samples = _connections_to([step.tiers[owner] for step in saturated])
+    owner = _owner_of_workers(evidence)
+    names = [tier.name for tier in evidence.tiers]
+    ports = {str(tier.port) for tier in evidence.tiers[names.index(owner) + 1 :] if tier.port is not None}
+    counts, samples = _connections_to([step.tiers[owner] for step in evidence.beyond])
     return owner, sum(count for where, count in counts.items() if where.rpartition(":")[2] in ports) / samples
 
 
@@ -331,8 +336,9 @@ def unhindered_seconds(steps: Sequence[StepFigures]) -> dict[str, float]:
     return {name: float(np.quantile(times, QUICK)) for name, times in found.items()}
 
 
-def _owner_of_workers(low: StepFigures, top: StepFigures, tiers: Sequence[TierDescription]) -> str:
+def _owner_of_workers(evidence: Evidence) -> str:
     """The last tier with queued incoming connections: those behind it have as many as before."""
+    low, top, tiers = evidence.lowest, evidence.top, evidence.tiers
     is_alone = len(tiers) == 1 or (top.database is None and len(tiers) < 3)
     candidates = tiers if is_alone else tiers[:-1]
     gathered = [

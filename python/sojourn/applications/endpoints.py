@@ -12,7 +12,7 @@ import fnmatch
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
 from sojourn.applications.requests import Asked
@@ -85,7 +85,7 @@ class Endpoint:
 
 
 def endpoints(rows: Iterable[Asked], given: Sequence[str] = ()) -> list[Endpoint]:
-    """Groups a log's requests into endpoints, most frequent first; each request belongs to exactly one.
+    """Groups a log's requests into endpoints with different names, most frequent first; each request is in one of them.
 
     Args:
         rows: the log's requests.
@@ -114,7 +114,14 @@ def endpoints(rows: Iterable[Asked], given: Sequence[str] = ()) -> list[Endpoint
         Endpoint(name, method, tuple(sorted(members, key=lambda row: (-row.count, row.target, row.status))))
         for (method, name), members in grouped.items()
     ]
-    return sorted(made, key=lambda endpoint: (-endpoint.count, endpoint.name, endpoint.method))
+    made.sort(key=lambda endpoint: (-endpoint.count, endpoint.name, endpoint.method))
+    # A pattern of all methods gives several the same name: the most frequent keeps it.
+    names = set[str]()
+    for place, endpoint in enumerate(made):
+        if endpoint.name in names:
+            made[place] = replace(endpoint, name=f"{endpoint.method} {endpoint.name}")
+        names.add(made[place].name)
+    return made
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+SHOWN_MAX = 3
+"""Failures that are shown as they came."""
 CURES: Mapping[str, str] = {
     "connect_refused": "nothing listens at the target's port: is the application running?",
     "connect_timeout": "the target's machine does not answer: is a firewall between, is its backlog full?",

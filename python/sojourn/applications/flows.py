@@ -63,6 +63,23 @@ class Flow:
         responses = sum(visits * response_seconds.get(name, 0.0) for name, visits in self.visits.items())
         return sum(_thinks(self.requests, default)) + responses
 
+    def table(self, weight: float) -> JsonValue:
+        """As the engine's scenario has it, with this weight."""
+        return {"weight": weight, "request": [dict(request) for request in self.requests]}
+
+
+Iterations = Sequence[tuple[Flow, float]]
+"""Flows with how often each is made, per second."""
+
+
+def visits_per_second(iterations: Iterations) -> dict[str, float]:
+    """How often each name is asked for, where flows are made so often."""
+    counted: defaultdict[str, float] = defaultdict(float)
+    for flow, rate in iterations:
+        for name, visits in flow.visits.items():
+            counted[name] += visits * rate
+    return counted
+
 
 def of_log(
     covered: Coverage,
@@ -227,14 +244,14 @@ def _names_of(tables: Sequence[FlowTable]) -> list[str]:
 def _thinks(requests: Sequence[Table], default: str | None) -> list[float]:
     """The think times after requests, each as often as its request is made."""
     return [
-        _seconds(str(table.get("think", default or "0s")))
+        mean_seconds(str(table.get("think", default or "0s")))
         * float(str(table.get("share", 1.0)))
         * float(str(table.get("repeat", 1)))
         for table in requests
     ]
 
 
-def _seconds(think: str) -> float:
+def mean_seconds(think: str) -> float:
     """Returns the mean of a think time as scenarios write it: a mean, or a range."""
     # The quantities of options are above zero; a pause may be none.
     ends = [0.0 if _NO_TIME.fullmatch(part.strip()) else quantity.seconds(part) for part in think.split("-")]

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Sequence
 
 from sojourn.applications.climb import log_mix
+from sojourn.applications.steps import Step
 from sojourn.applications.summary import Knee, StepFigures
-from sojourn.applications.traffic import Step
 from sojourn.results.records import Interval
 
 SHORT_STEPS = 0.9
@@ -25,8 +25,8 @@ def locate(steps: Sequence[tuple[Step, StepFigures]], explored: float, why: str)
         why: what ended the rise.
     """
     mixed = [figures for _, figures in log_mix(steps)]
-    tried = [each for each in mixed if not failed_by_generator(each)]
-    limited = [each for each in mixed if failed_by_generator(each)]
+    tried = [each for each in mixed if not each.failed_by_generator]
+    limited = [each for each in mixed if each.failed_by_generator]
     passed = [each.offered_requests_per_second for each in tried if each.failed_because is None]
     failed = [each.offered_requests_per_second for each in tried if each.failed_because is not None]
     if not passed:
@@ -63,11 +63,6 @@ def locate(steps: Sequence[tuple[Step, StepFigures]], explored: float, why: str)
         is_lower_bound=False,
         stopped_because=why,
     )
-
-
-def failed_by_generator(step: StepFigures) -> bool:
-    """Whether a step failed while the generator was the limit, so that it tells nothing of the system."""
-    return step.failed_because is not None and step.generator_limited is not None
 
 
 def sustained(step: StepFigures) -> float:

@@ -39,19 +39,20 @@ class LoadDefinition:
     warnings: Sequence[str]
     sessions: Sequence[Flow] = ()
     """Sessions of the log, if they make its mix."""
+    requests_per_logged: float = 1.0
+    """How many requests are made for one of the log's: those that fetch what a write needs come before it."""
 
     @property
     def peak_requests_per_second(self) -> float | None:
-        """The rate, in the log's busiest minute, of the requests that the load stands for."""
+        """The load's rate that stands for the log's busiest minute."""
         if self.log is None:
             return None
-        return self.log.peak_requests_per_second * self.covered.fraction
+        return self.log.peak_requests_per_second * self.covered.fraction * self.requests_per_logged
 
     @property
     def thinks(self) -> bool:
         """True if users pause anywhere: without, their number says nothing of the load that they make."""
-        think = self.users.scenario.defaults.get("think")
-        return any(flow.cycle_seconds(None if think is None else str(think), {}) > 0 for flow in self.flows)
+        return any(flow.cycle_seconds(self.users.scenario.think, {}) > 0 for flow in self.flows)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -127,7 +128,8 @@ def _of_log(request: ApplicationRequest, log: LogRequests, folder: Path) -> Load
             request.seed,
             logged_in=users.are_logged_in,
         )
-    return LoadDefinition(made, users, covered, log, warnings, visits)
+    per_logged = sum(flow.count * flow.requests_per_iteration for flow in made) / sum(flow.count for flow in made)
+    return LoadDefinition(made, users, covered, log, warnings, visits, per_logged)
 
 
 def _users(request: ApplicationRequest, read: Scenario) -> Users:
@@ -150,9 +152,11 @@ def _few(known: Sequence[Endpoint], writes: Mapping[str, object]) -> list[Endpoi
     if len(known) <= ENDPOINTS_MAX:
         return list(known)
     apart = [each for each in known if each.name in writes]
-    others = [each for each in known if each.name not in writes]
+    # What was combined before goes with what is combined now.
+    combined = [each for each in known if each.name not in writes and each.name == f"{each.method} {OTHER}"]
+    others = [each for each in known if each not in (*apart, *combined)]
     room = max(1, ENDPOINTS_MAX - 1 - len(apart))
-    kept, rare = [*apart, *others[:room]], others[room:]
+    kept, rare = [*apart, *others[:room]], [*others[room:], *combined]
     for method in dict.fromkeys(each.method for each in rare):
         rest = [each for each in rare if each.method == method]
         rows = sorted((row for each in rest for row in each.requests), key=lambda row: (-row.count, row.target))

@@ -224,6 +224,15 @@ class Network:
         count = self.processes.get(places.tier, 1)
         return count if places.tier in self.split() and places.count >= count and not places.is_shared else 1
 
+    def one_each(self, places: Places) -> int:
+        """The least number of such places: one in each process, or one that all share."""
+        return 1 if places.is_shared else self.processes.get(places.tier, 1)
+
+    def as_many(self, places: Places, held: float) -> Places:
+        """As many such places as are held on average, the same number in each process."""
+        each = self.one_each(places)
+        return replace(places, count=max(1, round(held / each)) * each)
+
     def uses(self, name: str, tier: str) -> bool:
         """Whether an endpoint's requests get to a tier: what the fit leaves to chance is no visit."""
         here = [self.demands.get((each, tier), 0.0) for each in self.endpoints]

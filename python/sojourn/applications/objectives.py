@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from sojourn.applications.endpoints import Endpoint, matching
+from sojourn.applications.steps import Step
 from sojourn.applications.summary import Knee, ObjectiveAnswer, StepFigures
-from sojourn.applications.traffic import Step
 from sojourn.failure import CouldNotRun
 from sojourn.loading import metrics
 from sojourn.results.records import Interval

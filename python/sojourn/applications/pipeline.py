@@ -11,10 +11,12 @@ from sojourn.applications import baseline, load_definition, objectives, verdicts
 from sojourn.applications.answer import conclude
 from sojourn.applications.changes import Starting
 from sojourn.applications.climb import CLIMB_FRACTIONS, Climb, Stopped, idle_in_words, log_mix, shares
-from sojourn.applications.knee import failed_by_generator, locate
+from sojourn.applications.knee import locate
 from sojourn.applications.objectives import Objective, Tried
 from sojourn.applications.request import ApplicationRequest
 from sojourn.applications.schedule import Schedule
+from sojourn.applications.smoke_test import smoke_test
+from sojourn.applications.steps import Step
 from sojourn.applications.summary import (
     SUMMARY,
     ApplicationSummary,
@@ -23,7 +25,7 @@ from sojourn.applications.summary import (
     StepFigures,
     TierDescription,
 )
-from sojourn.applications.traffic import Step, Traffic
+from sojourn.applications.traffic import Traffic
 from sojourn.applications.verification import execution
 from sojourn.applications.verification.execution import Carrying, in_words, not_restored
 from sojourn.applications.verification.planned import parse
@@ -147,7 +149,7 @@ class _Assessment:
                 self.summary.login = traffic.logged_in()
                 self.stages.done(f"{self.load.users.count} users")
             self.stages.begin("each request once")
-            tried = traffic.try_out()
+            tried = smoke_test(traffic)
             self.summary.warnings += [f"Tried once: {each}" for each in tried.wrong[:TRIED_SHOWN_MAX]]
             if len(tried.wrong) > TRIED_SHOWN_MAX:
                 self.summary.warnings.append(f"Tried once: {len(tried.wrong) - TRIED_SHOWN_MAX} others, too.")
@@ -200,7 +202,7 @@ class _Assessment:
         climb.climb(explored)
         self.summary.knee = locate(self.steps, explored, why)
         knee = self.summary.knee.requests_per_second.estimate
-        ignored = [figures for _, figures in self.steps if failed_by_generator(figures)]
+        ignored = [figures for _, figures in self.steps if figures.failed_by_generator]
         if ignored:
             self.summary.warnings.append(
                 f"{len(ignored)} steps say nothing of the system, for the generator was their limit: "
@@ -255,7 +257,12 @@ class _Assessment:
         """Draws the conclusions and writes the summary."""
         summary = self.summary
         summary.steps = [figures for _, figures in self.steps]
-        tried = [Tried(step, figures) for step, figures in log_mix(self.steps) if not step.interrupted]
+        # What the generator spoils says nothing of the application.
+        tried = [
+            Tried(step, figures)
+            for step, figures in log_mix(self.steps)
+            if not step.interrupted and not figures.failed_by_generator
+        ]
         summary.objectives = [
             objectives.answer(
                 each,
@@ -279,7 +286,9 @@ class _Assessment:
         return summary
 
     def _shares(self) -> dict[str, float]:
-        return shares({each.name: each.count for each in self.covered.endpoints})
+        """How often each endpoint is asked for in a request of the load; what comes before a write is its work."""
+        of_log = shares({each.name: each.count for each in self.covered.endpoints})
+        return {name: share / self.load.requests_per_logged for name, share in of_log.items()}
 
 
 def _abandoned_fraction(tried: Sequence[Tried]) -> float | None:

@@ -40,6 +40,12 @@ class Scenario(Record):
         return self.flow or ([FlowTable(request=self.request)] if self.request else [])
 
     @property
+    def think(self) -> str | None:
+        """The think time after requests that have none of their own, as it is written."""
+        default = self.defaults.get("think")
+        return None if default is None else str(default)
+
+    @property
     def is_user_new(self) -> bool:
         """True if every iteration is a new user, with a login of its own."""
         return self.users.get("new") is True

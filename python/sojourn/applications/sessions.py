@@ -14,7 +14,7 @@ import numpy as np
 
 from sojourn.applications.coverage import Coverage
 from sojourn.applications.endpoints import Endpoint
-from sojourn.applications.flows import SAFE_BYTES, Flow, compressed, expected
+from sojourn.applications.flows import SAFE_BYTES, Flow, compressed, expected, mean_seconds
 from sojourn.applications.scenario import Table
 from sojourn.failure import CouldNotRun
 from sojourn.workload.log import LogOptions, import_log
@@ -43,9 +43,10 @@ def of_log(
     Raises:
         CouldNotRun: the log has too few.
     """
+    # A trace tells HEAD from GET by nothing but its target: where both are asked for, it is GET, which comes last.
     by_target = {
         row.target: endpoint
-        for endpoint in covered.endpoints
+        for endpoint in sorted(covered.endpoints, key=lambda each: each.method == "GET")
         if endpoint.method in ("GET", "HEAD") and endpoint.name not in writes
         for row in endpoint.requests
         if row.target.startswith("/")
@@ -87,6 +88,23 @@ def of_log(
     ]
 
 
+def without(sessions: Sequence[Flow], name: str, targets: Container[str]) -> list[Flow]:
+    """The sessions without requests of this name for these targets; the pauses after them are kept."""
+    left = []
+    for session in sessions:
+        requests = list[Table]()
+        for table in session.requests:
+            if table["name"] != name or str(table["url"]) not in targets:
+                requests.append(table)
+            elif requests:
+                before = requests.pop()
+                pause = mean_seconds(str(before["think"])) + mean_seconds(str(table["think"]))
+                requests.append({**before, "think": _think(pause)})
+        if requests:
+            left.append(replace(session, requests=requests))
+    return left
+
+
 def _pauses(session: Sequence[tuple[float, int, Endpoint]]) -> list[float]:
     """How long it takes after each request until the next one."""
     times = [at for at, _, _ in session]
@@ -100,9 +118,13 @@ def _request(endpoint: Endpoint, target: str, statuses: Sequence[int], pause: fl
         "url": quote(target.partition("#")[0], safe=SAFE_BYTES),
         "status": list(statuses),
         "redirects": 0,
-        # A range, as a single time would be the mean of random ones.
-        "think": f"{pause:.3f}s-{pause:.3f}s",
+        "think": _think(pause),
         # What follows in the log did so whatever the answer was.
         "optional": True,
         **compressed(headers),
     }
+
+
+def _think(seconds: float) -> str:
+    """As a range, because a single time would be the mean of random ones."""
+    return f"{seconds:.3f}s-{seconds:.3f}s"

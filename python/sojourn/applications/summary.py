@@ -107,6 +107,11 @@ class StepFigures(Record):
         """True if it has the log's own mix, and does not only show whether the system is still there."""
         return self.kind not in (MIX, RECOVERY)
 
+    @property
+    def failed_by_generator(self) -> bool:
+        """True if it failed while the generator was the limit, so that it tells nothing of the system."""
+        return self.failed_because is not None and self.generator_limited is not None
+
 
 class IdleUse(Record):
     """A tier's CPU usage without any request, measured before the load."""

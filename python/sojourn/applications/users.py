@@ -72,14 +72,16 @@ class Users:
         """The engine's, for users who go on."""
         return ["--users-file", str(self._file)] if self.log_in else []
 
-    def tables(self) -> dict[str, JsonValue]:
-        """All of a scenario but its flows."""
+    def tables(self, *, under_way: bool = False) -> dict[str, JsonValue]:
+        """All of a scenario but its flows; `under_way`: the load begins with iterations that began before it."""
         scenario = self.scenario
         users = dict(scenario.users)
         if self.log_in:
             # They are all there are, however many come before any comes again.
             users.pop("count", None)
             users["tabs"] = True
+        if under_way:
+            users["under_way"] = True
         # Of a user of each iteration's own, the login is a part of the flows, to have its figures.
         login = [] if scenario.is_user_new else list[JsonValue](scenario.login)
         return {"users": users, "values": scenario.values, "defaults": scenario.defaults, "login": login}

@@ -80,13 +80,13 @@ def answer(evidence: Evidence) -> Answer:
     knee = evidence.knee
     disturbed = _disturbance(evidence)
     line_limit = limits.get(LINE)
-    line_ends_it = line_limit is not None and line_limit < knee.low
+    line_ends_it = line_limit is not None and line_limit < knee.requests_per_second
     largest = line_limit if line_ends_it and line_limit is not None else knee.requests_per_second
     is_lower_bound = not line_ends_it and (knee.is_lower_bound or disturbed is not None)
     bound_because = None
     if is_lower_bound:
         bound_because = disturbed if not knee.is_lower_bound else REASONS[knee.reason]
-    low, high, because = _interval(evidence, largest, line_ends_it)
+    low, high, because = _interval(evidence, largest, line_limit, line_ends_it=line_ends_it)
     resources = _resources(evidence, limits, largest)
     bottleneck, why = _bottleneck(evidence, limits, resources, line_ends_it)
     ranked = sorted(limits, key=lambda name: limits[name])
@@ -115,7 +115,7 @@ def answer(evidence: Evidence) -> Answer:
         headroom_over_log_peak=largest / evidence.rates.peak if evidence.rates.peak > 0 else None,
         sentences=[],
     )
-    return found.model_copy(update={"sentences": _sentences(found, evidence.target_p95_seconds)})
+    return found.model_copy(update={"sentences": _sentences(found, evidence)})
 
 
 def _limits(evidence: Evidence) -> tuple[dict[str, float], list[Withheld]]:
@@ -177,10 +177,24 @@ def _with_the_whole_core(evidence: Evidence) -> float | None:
     return None if too_far else whole
 
 
-def _interval(evidence: Evidence, largest: float, line_ends_it: bool) -> tuple[float, float | None, list[str]]:
-    knee = evidence.knee
+def _interval(
+    evidence: Evidence, largest: float, line_limit: float | None, *, line_ends_it: bool
+) -> tuple[float, float | None, list[str]]:
+    """The ends of the capacity's interval with the reasons. Where the line's limit is known, neither is above it."""
     if line_ends_it:
-        return largest, largest, ["computed from the line's rate and the log's transfer sizes, not measured"]
+        because = ["computed from the line's rate and the log's transfer sizes, not measured"]
+        lowest = evidence.knee.low
+        if lowest < largest:
+            because.append(f"the server may reach its own limit at {format.rate(lowest)}")
+        return min(lowest, largest), largest, because
+    low, high, because = _measured_interval(evidence)
+    if line_limit is None or (high is not None and high <= line_limit):
+        return low, high, because
+    return low, line_limit, [*because, f"the {LINE} carries {format.rate(line_limit)} at most"]
+
+
+def _measured_interval(evidence: Evidence) -> tuple[float, float | None, list[str]]:
+    knee = evidence.knee
     because = []
     if len(knee.per_repetition) < 2:
         because.append("one repetition: its spread is not known")
@@ -385,14 +399,19 @@ def _doublings(
     return found, withheld
 
 
-def _sentences(answer: Answer, target: float) -> list[str]:
+def _sentences(answer: Answer, evidence: Evidence) -> list[str]:
+    target = f"{evidence.target_p95_seconds * 1000:g} ms"
     if answer.largest_rate_requests_per_second == 0:
-        because = f"the {LINE} alone takes longer than that" if answer.bottleneck == LINE else answer.bottleneck_because
-        return [f"No rate keeps the p95 within {target * 1000:g} ms: {because}."]
+        if answer.bottleneck == LINE:
+            return [f"No rate keeps the p95 within {target}: the {LINE} alone takes longer than that."]
+        what = "requests from failing" if evidence.knee.reason == "errors" else f"the p95 within {target}"
+        # Without the other work the server might.
+        keeps = "No rate that was measured kept" if answer.is_lower_bound else "No rate keeps"
+        return [f"{keeps} {what}: {answer.bottleneck_because}."]
     at_least = "at least " if answer.is_lower_bound else ""
     sentences = [
         f"This site can take {at_least}{format.rate(answer.largest_rate_requests_per_second)} on this machine "
-        f"with the p95 time to first byte within {target * 1000:g} ms{_headroom(answer)}."
+        f"with the p95 time to first byte within {target}{_headroom(answer)}."
     ]
     if answer.requests_fraction is not None:
         of_bytes = f" and {format.percent(answer.bytes_fraction)} of its bytes" if answer.bytes_fraction else ""
@@ -406,10 +425,14 @@ def _sentences(answer: Answer, target: float) -> list[str]:
         sentences.append(f"This is a lower bound: {answer.lower_bound_because}.")
     elif answer.bottleneck is None:
         sentences.append(f"The bottleneck is unknown: {answer.bottleneck_because}.")
-    if answer.is_lower_bound and answer.high_requests_per_second is not None:
+    highest = answer.high_requests_per_second
+    if answer.is_lower_bound and highest is not None:
+        line_limit = next(each.limit_requests_per_second for each in answer.resources if each.name == LINE)
         sentences.append(
-            f"Without the other work it would come to {format.rate(answer.high_requests_per_second)} at most, by the "
-            "CPU time per request that was measured."
+            f"The {LINE} carries {format.rate(line_limit)} at most."
+            if highest == line_limit
+            else f"Without the other work it would come to {format.rate(highest)} at most, by the CPU time per request "
+            "that was measured."
         )
     if answer.bottleneck is not None:
         sentences.append(f"The {answer.bottleneck} is the bottleneck{_next(answer)}.")

@@ -4,8 +4,9 @@ A step is beyond the knee when its p95 time to first byte passes the target, whe
 fails, or when throughput stops following the offered load. The engine judges each step and says why (`limit`). Between
 the last step within and the first beyond, the crossing is interpolated for a response-time limit. For a throughput
 limit the knee is the highest throughput: what the overloaded server delivers or, where overload slows it down, what it
-carried before; what it still delivers then is the lower end. A generator that reaches its limit first leaves a lower
-bound, unless the server's core was nearly full too: what was left of it is then the upper end.
+carried before; what it still delivers then is the lower end. Where another limit left no step within, the knee is 0. A
+generator that reaches its limit first leaves a lower bound, unless the server's core was nearly full too: what was left
+of it is then the upper end.
 """
 
 from __future__ import annotations
@@ -77,6 +78,9 @@ def _locate_one(steps: Repetition, target: float) -> _Found | None:
     if limit == "generator":
         # Responses beyond may be late because of the generator, so they say no more about the server.
         return _until_generator(steps[last]) if passed else None
+    if not passed and limit in ("time to first byte", "errors"):
+        # What such a server answers is no rate within the target.
+        return _Found(0.0, 0.0, offered(beyond[0]), limit, others_fraction(beyond[0]))
     reached = statistics.median(min(step.requests_per_second or 0.0, offered(step)) for step in beyond)
     low = rate = high = max(within, reached)
     if limit == "throughput":
@@ -86,7 +90,7 @@ def _locate_one(steps: Repetition, target: float) -> _Found | None:
         if reached < carried:
             # Overload slows the server down, so its peak lies between the two steps.
             high = offered(beyond[0])
-    elif limit == "time to first byte" and passed:
+    elif limit == "time to first byte":
         rate = max(within, min(reached, _crossing(steps[last], beyond[0], target)))
         low, high = within, offered(beyond[0])
     return _Found(rate, low, max(rate, high), limit, others_fraction(beyond[0]))

@@ -180,7 +180,7 @@ class _Assessment:
     def _check_machine(self) -> None:
         """Measures disturbances of the cores before any of our programs run."""
         self.stages.begin("preflight")
-        found = disturbance.measure(self.cores)
+        found = disturbance.measure(self.cores, starts_server=self.request.server.builds_site)
         self.summary.disturbance = found
         self.summary.warnings += found.sentences
         self.stages.done("quiet" if found.is_quiet else " ".join(found.sentences))
@@ -422,7 +422,7 @@ class _Assessment:
 
     def _other_work_before(self) -> float | None:
         found = self.summary.disturbance.cores if self.summary.disturbance else []
-        return next((each.other_work_fraction for each in found if each.role == "server"), None)
+        return next((each.other_work_fraction for each in found if "server" in each.role), None)
 
     def _log_rates(self) -> LogRates:
         """Rates over all requests of the log, as far as the import counted them."""
@@ -496,7 +496,10 @@ class _Assessment:
 
     def _write(self, fit: DemandFit | None, answer: Answer | None) -> None:
         if self.station is not None and self.mix is not None and fit is not None and answer is not None:
-            rate = min(answer.largest_rate_requests_per_second, 0.9 * self.station.capacity)
+            assert self.summary.knee is not None, "the answer is made of it"
+            # An access line that alone takes longer than the target leaves a rate of 0, which no system file may have.
+            largest = answer.largest_rate_requests_per_second or self.summary.knee.low
+            rate = min(largest, 0.9 * self.station.capacity) or 0.5 * self.station.capacity
             line = self.request.access_line_bits_per_second
             system = describe(self.summary.settings.server, self.mix, self.station, fit, rate, line)
             offered = [step.offered_requests_per_second for step in self.summary.steps]

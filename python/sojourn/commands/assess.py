@@ -95,7 +95,7 @@ def _assess(
             f"{', '.join(CHANGE_NAMES)}; without a value: all that are possible here.",
         ),
     ] = None,
-    seed: Annotated[int, FurtherOption(help="Seed of all random draws.")] = 1,
+    seed: Annotated[int, FurtherOption(min=0, help="Seed of all random draws.")] = 1,
     web: WebFlag = False,
     web_port: WebPort = 0,
     output_format: FormatOption = Format.text,
@@ -123,25 +123,22 @@ def _assess(
     sojourn assess access.log --target http://127.0.0.1:8000 --tier app=port:8000 --tier db=port:5432
     """
     title = f"sojourn assess {' '.join(logs or [str(application.scenario)])}"
-    if not logs:
-        if application.scenario is None:
-            raise CouldNotRun(
-                "there is no log", "sojourn assess LOG; an application also by --target URL --scenario FILE"
-            )
-        name = str(application.scenario)
+    log: str | None = None
+    if logs:
+        log, log_options = as_one(logs, log_options)
+    elif application.scenario is None:
+        raise CouldNotRun("there is no log", "sojourn assess LOG; an application also by --target URL --scenario FILE")
+    # Help must not wait for what measures.
+    if log is None or application.target is not None:
+        with interrupts.importing():
+            from sojourn.commands.assess_application import assess_application
+
+        def output_folder() -> Path:
+            return output or _default_output(log or str(application.scenario))
+
         with live_page(web, web_port, title) as page:
-            application.run(
-                None, log_options, lambda: output or _default_output(name), effort, seed, output_format, page, cluster
-            )
+            assess_application(application, log, log_options, output_folder, effort, seed, output_format, page, cluster)
         return
-    log, log_options = as_one(logs, log_options)
-    if application.target is not None:
-        with live_page(web, web_port, title) as page:
-            application.run(
-                log, log_options, lambda: output or _default_output(log), effort, seed, output_format, page, cluster
-            )
-        return
-    # Help must not wait for them.
     with interrupts.importing():
         from sojourn.assessment.pipeline import assess
         from sojourn.assessment.request import EFFORTS, Request
@@ -168,6 +165,11 @@ def _assess(
         processors=cpu_limit,
         verify=() if verify is None else chosen_changes(verify),
     )
+    if cpu_limit is not None and not request.server.builds_site:
+        raise CouldNotRun(
+            "--cpu-limit limits a server that is started here",
+            "limit the running server yourself, and leave --cpu-limit out",
+        )
     require_log(log, log_options.also)
     folder = RunFolder.create(output or _default_output(log))
     quiet = output_format is Format.json

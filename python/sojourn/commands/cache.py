@@ -51,7 +51,7 @@ def _simulate(
         str, typer.Option(help="; ".join(f"{name}: {summary}" for name, summary in _ADMISSIONS.items()) + ".")
     ] = "all",
     object_limit: Annotated[str | None, typer.Option(help="The largest object to cache [default: any].")] = None,
-    seed: Annotated[int, typer.Option(help="Seed for spreading a log's requests within their second.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed for spreading a log's requests within their second.")] = 1,
     output: Annotated[Path | None, typer.Option(help="Write a folder: report.html, cache.json, Parquet, SVG.")] = None,
     output_format: FormatOption = Format.text,
     *,

@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 def _example_log(
     output: Annotated[Path, typer.Argument(help="The file to write.")],
-    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bytes.")] = 1,
     like: Annotated[
         str | None, typer.Option(metavar="NAME", help="Give it the figures of this log: olympics98, nyse or ircache.")
     ] = None,

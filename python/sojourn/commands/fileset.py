@@ -20,7 +20,7 @@ from sojourn.workload.log import LogOptions, import_log_to_file, is_trace, open_
 Output = Annotated[Path, typer.Option(help="The folder to write; existing files of the set are kept.")]
 Limit = Annotated[str, typer.Option("--content-limit", help="Refuse to write a larger set.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the totals and write nothing.")]
-SeedOption = Annotated[int, typer.Option("--seed", help="The same seed gives the same files.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same files.")]
 
 
 def register(app: typer.Typer) -> None:

@@ -30,7 +30,7 @@ def _fit(
     r: Annotated[int | None, typer.Option(min=1, help="The most requests in service at once, if known.")] = None,
     rate: Annotated[float | None, typer.Option(min=0.0, help="Requests per second to write into the file.")] = None,
     hit_ratio: Annotated[float | None, typer.Option(min=0.0, max=1.0, help="Share of hits, for a proxy.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed for the folds and the bootstrap samples.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed for the folds and the bootstrap samples.")] = 1,
     output_format: FormatOption = Format.text,
 ) -> None:
     """Fit service demands to measurements and write the resulting system file.

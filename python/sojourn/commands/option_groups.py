@@ -1,8 +1,8 @@
 """Groups of options that several commands share, each declared once.
 
 A group is a function whose parameters are the options and which returns one value, such as `read_options` in
-`log_options`. A command takes that value as one parameter; `spread` replaces the parameter by the group's options. The
-type checker cannot follow this, hence `Any`.
+`log_options`, or a dataclass whose fields are the options. A command takes that value as one parameter; `spread`
+replaces the parameter by the group's options. The type checker cannot follow this, hence `Any`.
 """
 
 from __future__ import annotations

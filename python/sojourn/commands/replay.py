@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 def _replay(
     context: typer.Context,
-    seed: Annotated[int | None, typer.Option(help="Seed of all random draws.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of all random draws.")] = None,
     failed: Annotated[str | None, typer.Option(help="skip, send or expect.")] = None,
     paths: Annotated[str | None, typer.Option(help="site or original.")] = None,
     allow_methods: Annotated[str | None, typer.Option(help="POST,PUT: send what the log has of these, too.")] = None,

@@ -37,7 +37,7 @@ def _trace(
         Path | None, typer.Option(help="Build a site in this folder: a file of the right size per document.")
     ] = None,
     content_limit: Annotated[str, typer.Option(help="Refuse to build a larger site.")] = "20GB",
-    seed: Annotated[int, typer.Option(help="Seed for spreading requests within their second.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed for spreading requests within their second.")] = 1,
     output_format: FormatOption = Format.text,
     *,
     log_options: LogOptions,

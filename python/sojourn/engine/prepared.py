@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import IO
 
-from sojourn.engine.process import failure, stand_back
+from sojourn.engine.process import begun, failure, json_lines
 
 
 class Prepared:
@@ -30,10 +30,7 @@ class Prepared:
     ) -> None:
         self._command = list(command)
         self._told = told
-        # In its own process group: Ctrl-C on a terminal reaches only this process, which hands it on.
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=printed, stderr=subprocess.PIPE, text=True, process_group=0
-        )
+        self._process = begun(command, subprocess.PIPE, printed)
         self.is_ready = False
         self.talk: list[str] = []
         """Its lines on standard error, without progress."""
@@ -90,12 +87,8 @@ class Prepared:
                     stream.close()
 
     def _listen(self, quiet_cores: frozenset[int]) -> None:
-        assert self._process.stderr is not None
-        stand_back(quiet_cores)
-        for line in self._process.stderr:
-            if not line.startswith("{"):
-                self.talk.append(line.rstrip())
-            elif '"ready"' in line:
+        for line in json_lines(self._process, self.talk, quiet_cores):
+            if '"ready"' in line:
                 self.is_ready = True
                 self._has_said.set()
             elif self._told is not None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import IO, TYPE_CHECKING, NoReturn, TypeVar
 
 from sojourn import interrupts
 from sojourn.failure import EXIT_COULD_NOT_RUN, CouldNotRun
@@ -159,16 +159,7 @@ def _started(
     given: Path | None = None,
 ) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """The running engine, and its standard error without progress, which is complete after the end."""
-    # In its own process group: Ctrl-C on a terminal reaches only this process, which forwards it once. A second signal
-    # would kill the engine before it prints its result.
-    with subprocess.Popen(
-        command,
-        stdin=None if given is None else subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        process_group=0,
-    ) as process:
+    with begun(command, None if given is None else subprocess.PIPE, subprocess.PIPE) as process:
         talk: list[str] = []
         listener = threading.Thread(target=_listen, args=(process, talk, progress, quiet_cores), daemon=True)
         listener.start()
@@ -200,11 +191,26 @@ def _listen(
 ) -> None:
     from sojourn.engine.progress import parse
 
+    for line in json_lines(process, talk, quiet_cores):
+        if progress is not None:
+            progress(parse(line))
+
+
+def begun(command: Sequence[str], stdin: int | None, stdout: IO[str] | int) -> subprocess.Popen[str]:
+    """An engine in its own process group, so that Ctrl-C on a terminal reaches only this process.
+
+    This hands it on once: a second signal would kill the engine before it prints its result.
+    """
+    return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True, process_group=0)
+
+
+def json_lines(process: subprocess.Popen[str], talk: list[str], quiet_cores: frozenset[int]) -> Iterator[str]:
+    """The JSON lines on its standard error, for a thread of their own; its other lines are added to `talk`."""
     assert process.stderr is not None
     stand_back(quiet_cores)
     for line in process.stderr:
-        if progress is not None and line.startswith("{"):
-            progress(parse(line))
+        if line.startswith("{"):
+            yield line
         else:
             talk.append(line.rstrip())
 

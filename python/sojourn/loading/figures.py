@@ -29,15 +29,16 @@ Part = LoadRecord | StepReport
 """A machine's record of a run, or of a step."""
 Histograms = Mapping[str, _native.Histogram]
 
-COUNTS = ("requests", "errors", "unfinished", "abandoned", "redirects", "skipped")
+COUNTS = ("requests", "errors", "unfinished", "abandoned", "redirects", "skipped", "handshakes_resumed")
 _RATES = ("requests_per_second", "bytes_per_second")
-_LATENCIES = (
+LATENCIES = (
     "response_time",
     "response_time_sent",
     "time_to_first_byte",
     "time_to_first_byte_intended",
     "transfer_time",
     "connect_time",
+    "handshake_time",
     "send_lag",
 )
 _RECEIVE_LAG = "receive_lag"
@@ -57,6 +58,7 @@ def figures(records: Sequence[Part], histograms: Histograms) -> dict[str, object
     for record in records:
         causes.update(record.errors_by_cause)
     counts = {key: total(records, key) for key in COUNTS}
+    weights = weights_of(records)
     return {
         **counts,
         "errors_by_cause": dict(causes),
@@ -67,8 +69,8 @@ def figures(records: Sequence[Part], histograms: Histograms) -> dict[str, object
         },
         "censored": _censored(records, counts),
         "duration_seconds": max(record.duration_seconds for record in records),
-        **{key: _rate(records, key) for key in _RATES},
-        **{f"{tag}_seconds": summary(histograms[tag]) for tag in _LATENCIES if tag in histograms},
+        **{key: rate(records, weights, key) for key in _RATES},
+        **{f"{tag}_seconds": summary(histograms[tag]) for tag in LATENCIES if tag in histograms},
         "receive_lag_seconds": _receive_lag(records, histograms),
         "by_status": _by_status(histograms),
         "by_size": _by_size(records, histograms),
@@ -92,12 +94,15 @@ def known_most(values: Sequence[float | Unavailable]) -> float | Unavailable:
     return max((value for value in values if not isinstance(value, Unavailable)), default=values[0])
 
 
-def _rate(records: Sequence[Part], key: str) -> float:
-    """The sum of the machines' rates, each over the time of the longest: a machine may have ended earlier."""
+def weights_of(records: Sequence[Part]) -> list[float]:
+    """The weights of the machines' rates in their sum, over the time of the longest: one may have ended earlier."""
     longest = max(record.duration_seconds for record in records)
-    if longest <= 0:
-        return total(records, key)
-    return sum((getattr(record, key) or 0) * record.duration_seconds / longest for record in records)
+    return [record.duration_seconds / longest if longest > 0 else 1.0 for record in records]
+
+
+def rate(parts: Sequence[Record], weights: Sequence[float], key: str) -> float:
+    """The sum of the machines' rates, or of other figures per second, by their weights."""
+    return sum((getattr(part, key) or 0) * weight for part, weight in zip(parts, weights, strict=True))
 
 
 def total_if_known(parts: Sequence[Record], key: str) -> float | None:
@@ -151,14 +156,15 @@ def _by_status(histograms: Histograms) -> dict[str, StatusFigures]:
 
 def _by_name(records: Sequence[Part], histograms: Histograms) -> list[NamedFigures]:
     """Merges figures by name, in the order of the first machine."""
-    found: dict[str, list[NamedFigures]] = {}
-    for record in records:
+    found: dict[str, list[tuple[NamedFigures, float]]] = {}
+    for record, weight in zip(records, weights_of(records), strict=True):
         for each in record.by_name:
-            found.setdefault(each.name, []).append(each)
+            found.setdefault(each.name, []).append((each, weight))
     return [_named(name, each, histograms) for name, each in found.items()]
 
 
-def _named(name: str, parts: Sequence[NamedFigures], histograms: Histograms) -> NamedFigures:
+def _named(name: str, weighted: Sequence[tuple[NamedFigures, float]], histograms: Histograms) -> NamedFigures:
+    parts, weights = [part for part, _ in weighted], [weight for _, weight in weighted]
     causes: Counter[str] = Counter()
     for part in parts:
         causes.update(part.errors_by_cause)
@@ -170,7 +176,7 @@ def _named(name: str, parts: Sequence[NamedFigures], histograms: Histograms) -> 
         {
             "name": name,
             **{key: total(parts, key) for key in counts},
-            "requests_per_second": total(parts, "requests_per_second"),
+            "requests_per_second": rate(parts, weights, "requests_per_second"),
             "errors_by_cause": dict(causes),
             "first_failure": next((part.first_failure for part in parts if part.first_failure), None),
             "response_bytes_mean": body / answered if answered else None,

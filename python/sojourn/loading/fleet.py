@@ -182,15 +182,16 @@ def machines_of(names: Sequence[str], weights: Sequence[float] | None) -> list[M
 
 
 def shares(options: Sequence[str], machines: Sequence[Machine]) -> list[list[str]]:
-    """Each machine's options: its share of the clients, of the rate or of the sessions, and its own seed."""
+    """Each machine's options: its share of the clients, of the rate or of the sessions, and its own seed.
+
+    A number of requests or visits after which to stop is shared, too.
+    """
     parts = [[*options] for _ in machines]
     clients, rate = option(options, "--clients"), option(options, "--rate")
     if plays_streams(options) and clients is None:
         clients = "1"
     if clients is not None and clients.isdecimal():
-        counts = apportioned(int(clients), [machine.share for machine in machines])
-        if 0 in counts:
-            raise CouldNotRun(f"{clients} clients cannot be shared by {len(machines)} machines", "give more --clients")
+        counts = _shared_count(int(clients), machines, "--clients")
         parts = [with_option(part, "--clients", str(count)) for part, count in zip(parts, counts, strict=True)]
         if plays_streams(options):
             ramp = option(options, "--ramp") or RAMP_DEFAULT
@@ -205,8 +206,22 @@ def shares(options: Sequence[str], machines: Sequence[Machine]) -> list[list[str
         parts = [with_option(part, "--part", text) for part, text in zip(parts, places, strict=True)]
     else:
         raise CouldNotRun("only --clients, --rate and --scale can be shared by machines", "give one of them")
+    for name in ("--requests", "--sessions"):
+        stops_after = option(options, name)
+        if stops_after is not None and stops_after.isdecimal():
+            counts = _shared_count(int(stops_after), machines, name)
+            parts = [with_option(part, name, str(count)) for part, count in zip(parts, counts, strict=True)]
     seed = seed_of(options)
     return [with_option(part, "--seed", str(seed + index)) for index, part in enumerate(parts)]
+
+
+def _shared_count(count: int, machines: Sequence[Machine], name: str) -> list[int]:
+    """The machines' shares of the count that an option gives."""
+    counts = apportioned(count, [machine.share for machine in machines])
+    if 0 in counts:
+        what = name.removeprefix("--")
+        raise CouldNotRun(f"{count} {what} cannot be shared by {len(machines)} machines", f"give more {name}")
+    return counts
 
 
 def _users_of(machines: Sequence[Machine], count: int) -> list[int]:

@@ -15,7 +15,7 @@ from sojourn import _native
 from sojourn.engine.results import MixCheck, UsersReport, WebStone
 from sojourn.failure import CouldNotRun
 from sojourn.loading import stream_merging
-from sojourn.loading.figures import add, figures, total
+from sojourn.loading.figures import add, figures, rate, total, weights_of
 from sojourn.loading.record import MachineShare, RequestsRecord, Step, StreamsRecord
 from sojourn.loading.result import KINDS, Column, Interval, LoadResult, merged
 from sojourn.loading.step_merging import generators, merged_steps
@@ -163,10 +163,10 @@ def _record(
 ) -> RequestsRecord:
     records = [result.of_requests for result in results]
     latencies = add([result.latencies for result in results])
-    webstones = [record.webstone for record in records if record.webstone]
+    webstone = _webstone(records)
     fields = {
         **_common(parts, records, started_at),
-        **({"webstone": _webstone(webstones)} if webstones else {}),
+        **({"webstone": webstone} if webstone else {}),
         "failed_because": "; ".join(record.failed_because for record in records if record.failed_because) or None,
         "mix": _mix([record.mix for record in records if record.mix]),
         **figures(records, latencies),
@@ -212,14 +212,19 @@ _WEBSTONE_ADDED = (
 )
 
 
-def _webstone(parts: Sequence[WebStone]) -> WebStone:
+def _webstone(records: Sequence[RequestsRecord]) -> WebStone | None:
     """Rates and loads add up; the other figures are ratios of them."""
-    added = {key: total(parts, key) for key in _WEBSTONE_ADDED}
-    rate, errors, throughput, load = added.values()
+    weighted = zip(records, weights_of(records), strict=True)
+    known = [(record.webstone, weight) for record, weight in weighted if record.webstone]
+    if not known:
+        return None
+    parts, weights = [part for part, _ in known], [weight for _, weight in known]
+    added = {key: rate(parts, weights, key) for key in _WEBSTONE_ADDED}
+    connections, errors, throughput, load = added.values()
     return WebStone(
         **added,
-        error_level_percent=100 * errors / rate if rate else None,
-        average_response_time_ms=1e3 * load / rate if rate else None,
+        error_level_percent=100 * errors / connections if connections else None,
+        average_response_time_ms=1e3 * load / connections if connections else None,
         average_client_throughput_mebibit_per_second=throughput / load if load else None,
     )
 

@@ -134,7 +134,7 @@ def _body_mean(steps: Sequence[StepReport]) -> float | None:
 def _server(steps: Sequence[StepReport]) -> ServerUse | None:
     """The usage seen by the machine that the server runs on, shared among all machines' responses."""
     found = next((step.server for step in steps if step.server), None)
-    answered = total(steps, "requests_per_second") * max(step.duration_seconds for step in steps)
+    answered = sum((step.requests_per_second or 0.0) * step.duration_seconds for step in steps)
     if found is None or isinstance(found.cpu_seconds, Unavailable) or answered <= 0:
         return found
     return found.model_copy(update={"cpu_seconds_per_request": found.cpu_seconds / answered})

@@ -24,6 +24,8 @@ FREQUENCY_CHANGE_MAX = 0.1
 TOP_PROCESSES_MAX = 3
 TOP_FRACTION_MIN = 0.01
 """Processes below this share of a core are not listed."""
+SPARE = "spare"
+"""The role of the core that a server started here would have: one that runs already may be anywhere."""
 
 
 class Work(Record):
@@ -40,7 +42,7 @@ class CoreDisturbance(Record):
 
     core: int
     role: str
-    """`server`, `generator`, or `server and generator` where they share a core."""
+    """`server`, `generator`, `server and generator` where they share a core, or `spare` if the server runs already."""
     other_work_fraction: float | None
     """The share used by processes and interrupts."""
     interrupt_fraction: float | None
@@ -74,9 +76,9 @@ class Disturbance(Record):
     """Set if every available figure is within its limit."""
 
 
-def measure(cores: Cores, seconds: float = 2.0) -> Disturbance:
-    """Observes both cores while this process sleeps."""
-    roles = _roles(cores)
+def measure(cores: Cores, seconds: float = 2.0, *, starts_server: bool = True) -> Disturbance:
+    """Observes both cores while this process sleeps; `starts_server` is false for a server that runs already."""
+    roles = _roles(cores, starts_server=starts_server)
     before = sample(roles, beginning=True)
     started = time.monotonic()
     time.sleep(seconds)
@@ -119,10 +121,10 @@ def between(
     return disturbance.model_copy(update={"sentences": sentences, "is_quiet": not disturbing and not _unseen(seen)})
 
 
-def _roles(cores: Cores) -> dict[int, str]:
+def _roles(cores: Cores, *, starts_server: bool) -> dict[int, str]:
     if cores.server is not None and cores.generator is not None:
-        return {cores.server: "server", cores.generator: "generator"}
-    return dict.fromkeys(sorted(os.sched_getaffinity(0)), "server and generator")
+        return {cores.server: "server" if starts_server else SPARE, cores.generator: "generator"}
+    return dict.fromkeys(sorted(os.sched_getaffinity(0)), "server and generator" if starts_server else "generator")
 
 
 def _core(
@@ -193,8 +195,9 @@ def _disturbing(found: Disturbance) -> list[str]:
             said.append((beside / 2, f"{thread} is {_percent(beside)} busy and slows it: {_outcome(each)}."))
         if each.heat_throttles:
             said.append((1.0, f"The processor slowed {where} down because of heat {each.heat_throttles} times."))
-    if found.quota_cores is not None and found.quota_cores < len(found.cores):
-        allowed = f"A control group allows {found.quota_cores:.2g} cores' time, and {len(found.cores)} are needed"
+    needed = sum(each.role != SPARE for each in found.cores)
+    if found.quota_cores is not None and found.quota_cores < needed:
+        allowed = f"A control group allows {found.quota_cores:.2g} cores' time, and {needed} are needed"
         said.append((1.0, f"{allowed}: answers will be lower bounds."))
     if found.throttled_seconds:
         said.append((1.0, f"A control group's limit held us back for {found.throttled_seconds:.2g} s."))
@@ -221,6 +224,8 @@ def _remarks(found: Disturbance) -> list[str]:
 def _outcome(core: CoreDisturbance) -> str:
     if core.role == "generator":
         return "the generator will be late, and measured response times too long"
+    if core.role == SPARE:
+        return "a server on this machine may get less of it"
     return "answers will be lower bounds"
 
 

@@ -1,9 +1,9 @@
 """Mean response time by document size, for each analytic answer.
 
-FIFO and LPS stations of solvers based on Eq. 2.1 use that equation; other stations use processor sharing, whose
-conditional mean is proportional to the demand in any product-form network. A solver's station figures cover all
-classes; a class's own share follows from its own mean, because users of a closed class do not meet themselves. Sizes
-are quantiles of the class's documents.
+At a FIFO station of an open system all jobs wait equally long, whatever their demand. Other FIFO and LPS stations of
+solvers based on Eq. 2.1 use that equation; what is left uses processor sharing, whose conditional mean is proportional
+to the demand in any product-form network. A solver's station figures cover all classes; a class's own share follows
+from its own mean, because users of a closed class do not meet themselves. Sizes are quantiles of the class's documents.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from sojourn.queueing.arrays import Array, vector
 QUANTILES = (0.1, 0.5, 0.9, 0.99)
 BY_EQUATION = frozenset({"open", "fixed-point"})
 """Solvers that treat FIFO and LPS stations by Eq. 2.1."""
+OF_OPEN = frozenset({"open", "exact-lps"})
+"""Solvers of open systems."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +78,14 @@ def _residence(system: System, solver: str, answer: SolverAnswer, station: Stati
     rate, mean, second = _arrivals(system, answer, station)
     if mean == 0:
         return demands
+    residence = answer["stations"][station.name]["residence_time_seconds"]
+    if solver in OF_OPEN and station.discipline == "fifo" and not station.state_dependent:
+        return demands + (residence - mean)
     one_speed = station.servers == 1 and not station.state_dependent and station.capacity is None
     if solver in BY_EQUATION and station.discipline in ("fifo", "lps") and one_speed:
         limit = 1 if station.discipline == "fifo" else station.r
         return Lps(rate, (mean, second), limit).conditional_mean(demands)
-    return demands * (answer["stations"][station.name]["residence_time_seconds"] / mean)
+    return demands * (residence / mean)
 
 
 def _arrivals(system: System, answer: SolverAnswer, station: StationModel) -> tuple[float, float, float]:

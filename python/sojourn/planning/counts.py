@@ -6,7 +6,7 @@ some places would stay empty. Models refuse such a station, so nothing that a pl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sojourn.planning.parameters import Parameter
@@ -37,6 +37,21 @@ class CountRange:
         return float(max(self.fewest, min(self.most, count)))
 
 
+def neighbours(document: SystemDocument, parameter: Parameter) -> tuple[dict[str, float], dict[str, float]]:
+    """The other counts of a count's station, by path: those that it may not be below, and those it may not exceed."""
+    station, key = _place(parameter.path)
+    table = document.stations.get(station, {})
+    if key not in _RISING or table.get("discipline") not in _WITH_PLACES:
+        return {}, {}
+    counts = {"servers": 1, **table}
+
+    def present(keys: Sequence[str]) -> dict[str, float]:
+        return {f"station.{station}.{each}": float(counts[each]) for each in keys if each in counts}
+
+    place = _RISING.index(key)
+    return present(_RISING[:place]), present(_RISING[place + 1 :])
+
+
 def valid_counts(
     document: SystemDocument, parameter: Parameter, others: Mapping[str, float | None] | None = None
 ) -> CountRange:
@@ -47,23 +62,15 @@ def valid_counts(
         parameter: the count.
         others: the values that other parameters have instead of the system's, by path; None for one that may have any.
     """
-    station, key = _place(parameter.path)
-    table = document.stations.get(station, {})
-    if key not in _RISING or table.get("discipline") not in _WITH_PLACES:
-        return CountRange(1, COUNT_MAX, f"the largest count, {COUNT_MAX:,}")
-    values: dict[str, float | None] = {each: table.get(each) for each in _RISING}
-    for path, value in (others or {}).items():
-        where, other = _place(path)
-        if where == station:
-            values[other] = value
-    place = _RISING.index(key)
-    smaller = [value for each in _RISING[:place] if (value := values[each]) is not None]
-    larger = [(value, each) for each in _RISING[place + 1 :] if (value := values[each]) is not None]
+    below, above = neighbours(document, parameter)
+    changed = {"station.{}.{}".format(*_place(path)): value for path, value in (others or {}).items()}
+    smaller = [value for path, present in below.items() if (value := changed.get(path, present)) is not None]
+    larger = [(value, path) for path, present in above.items() if (value := changed.get(path, present)) is not None]
     fewest = round(max(smaller, default=1))
     if not larger:
         return CountRange(fewest, COUNT_MAX, f"the largest count, {COUNT_MAX:,}")
-    most, name = min(larger)
-    return CountRange(fewest, round(most), f"its {name} of {most:,.0f}")
+    most, path = min(larger)
+    return CountRange(fewest, round(most), f"its {_place(path)[1]} of {most:,.0f}")
 
 
 def _place(path: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from sojourn.planning.answers import CheapestMix, Mix
 from sojourn.planning.counts import valid_counts
 from sojourn.planning.evaluation import Evaluation, Evaluator
 from sojourn.planning.parameters import Parameter, parameter
-from sojourn.planning.search import SLACK
+from sojourn.planning.search import next_limit
 from sojourn.planning.system_document import SystemDocument
 from sojourn.text.quantity import NUMBER
 
@@ -121,7 +121,7 @@ def cheapest_mix(
     mixes = [mix for part, _ in evaluated for mix in part]
     evaluator.simulations += sum(simulations for _, simulations in evaluated)
     front = _front(mixes)
-    cheapest, confirmed = _cheapest(evaluator, document, priced, front, limit_seconds)
+    cheapest, confirmed = _cheapest(evaluator, document, priced, mixes, limit_seconds)
     return CheapestMix(
         priced={each.parameter.path: each.text.partition("=")[2].strip() for each in priced},
         present_cost=sum(each.price * each.parameter.present for each in priced),
@@ -192,20 +192,47 @@ def _cheapest(
     evaluator: Evaluator,
     document: SystemDocument,
     priced: Sequence[Priced],
-    front: list[Mix],
+    mixes: list[Mix],
     limit_seconds: float,
 ) -> tuple[Mix | None, Evaluation | None]:
+    by_cost = sorted(mixes, key=lambda mix: (mix.cost, mix.seconds))
     corrected = limit_seconds
+    last: Mix | None = None
+    smaller: Mix | None = None
+    confirmed: Evaluation | None = None
     for _ in range(ROUNDS_MAX):
-        enough = next((mix for mix in front if mix.seconds <= corrected), None)
+        enough = _enough(evaluator, document, priced, by_cost, corrected)
         if enough is None:
-            return None, None
-        smaller = _smaller(evaluator, document, priced, enough, corrected)
+            break
+        last, smaller = enough, _smaller(evaluator, document, priced, enough, corrected)
         confirmed = evaluator.confirm(document.set(*smaller.settings))
         if confirmed.seconds <= limit_seconds:
-            return smaller, confirmed
-        corrected *= limit_seconds * (1 - SLACK / 2) / confirmed.seconds
+            break
+        corrected = next_limit(evaluator, confirmed, corrected, limit_seconds)
+    evaluator.loss_searched = evaluator.loss_max
+    if confirmed is not None and confirmed.seconds <= limit_seconds:
+        return smaller, confirmed
+    if last is not None and last != smaller:
+        # It has more than the search needed.
+        confirmed = evaluator.confirm(document.set(*last.settings))
+        if confirmed.seconds <= limit_seconds:
+            return last, confirmed
     return None, None
+
+
+def _enough(
+    evaluator: Evaluator, document: SystemDocument, priced: Sequence[Priced], by_cost: list[Mix], limit_seconds: float
+) -> Mix | None:
+    """The first mix within the limits; its losses are evaluated again if their limit has become lower."""
+    for mix in by_cost:
+        if mix.seconds > limit_seconds:
+            continue
+        if evaluator.loss_searched != evaluator.loss_max:
+            values = [mix.values[each.parameter.path] for each in priced]
+            if _mix(evaluator, document, priced, values).seconds > limit_seconds:
+                continue
+        return mix
+    return None
 
 
 def _smaller(

@@ -118,14 +118,22 @@ def _confirmed(
             or limit_seconds * (1 - SLACK) <= confirmed.seconds <= limit_seconds
         ):
             break
-        # Slightly stricter than the ratio, because otherwise the last rounds would stop just above the limit.
-        if evaluator.loss_max is not None and confirmed.unstable_station is None and math.isinf(confirmed.seconds):
-            searched = evaluator.loss_searched or 0.0
-            evaluator.loss_searched = searched * (1 - SLACK / 2) * evaluator.loss_max / confirmed.loss_probability
-        else:
-            corrected *= limit_seconds * (1 - SLACK / 2) / confirmed.seconds
+        corrected = next_limit(evaluator, confirmed, corrected, limit_seconds)
     evaluator.loss_searched = evaluator.loss_max
     return kept or found
+
+
+def next_limit(evaluator: Evaluator, confirmed: Evaluation, corrected: float, limit_seconds: float) -> float:
+    """The limit of the next search, after a confirmation that disagrees with a search within `corrected`.
+
+    If too much was lost, the next search has a lower limit on losses instead, until the caller restores it.
+    """
+    # Slightly stricter than the ratio, because otherwise the last rounds would stop just above the limit.
+    if evaluator.loss_max is not None and confirmed.unstable_station is None and math.isinf(confirmed.seconds):
+        searched = evaluator.loss_searched or 0.0
+        evaluator.loss_searched = searched * (1 - SLACK / 2) * evaluator.loss_max / confirmed.loss_probability
+        return corrected
+    return corrected * limit_seconds * (1 - SLACK / 2) / confirmed.seconds
 
 
 def _least(

@@ -16,6 +16,7 @@ from pathlib import Path
 from sojourn.failure import CouldNotRun
 from sojourn.systems.running import Running
 from sojourn.systems.server import Launch
+from sojourn.tiers.processes import parent
 
 _LISTENS = "0A"
 _PORTS = {"http": 80, "rtsp": 554}
@@ -47,9 +48,15 @@ class AlreadyRunning:
 
 
 def listeners(port: int) -> list[int]:
-    """The processes on this machine that listen on a TCP port and may be inspected."""
+    """The processes on this machine that listen on a TCP port and may be inspected, without the workers of others.
+
+    Workers belong to the process that forked them, which may end them as it likes.
+    """
     wanted = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
-    return sorted(int(entry.name) for entry in Path("/proc").glob("[0-9]*") if wanted & _open_sockets(entry))
+    found = [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if wanted & _open_sockets(entry)]
+    parents = {pid: parent(pid) for pid in found}
+    # A process without a parent has ended meanwhile.
+    return sorted(pid for pid, above in parents.items() if above is not None and above not in parents)
 
 
 def _listening_inodes(port: int) -> set[str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import urllib.request
 from urllib.parse import urlsplit, urlunsplit
 
 from sojourn.failure import CouldNotRun
+from sojourn.tiers import status_page
 
-TIMEOUT_SECONDS = 5.0
 BYTES_MAX = 1 << 20
 ACTIVE, TOTAL, WAITING = "php_fpm_active_processes", "php_fpm_total_processes", "php_fpm_listen_queue"
 LEVELS = {ACTIVE: "active processes", TOTAL: "total processes", WAITING: "listen queue"}
@@ -23,8 +22,7 @@ def read(url: str) -> dict[str, float]:
     """
     parts = urlsplit(url)
     try:
-        with urllib.request.urlopen(urlunsplit(parts._replace(query="json")), timeout=TIMEOUT_SECONDS) as answer:
-            told = json.loads(answer.read(BYTES_MAX))
+        told = json.loads(status_page.read(urlunsplit(parts._replace(query="json")), BYTES_MAX))
         return {name: float(told[key]) for name, key in LEVELS.items()}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CouldNotRun(

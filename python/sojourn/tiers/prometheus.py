@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import urllib.request
 
 from sojourn.failure import CouldNotRun
+from sojourn.tiers import status_page
 
-TIMEOUT_SECONDS = 5.0
 BYTES_MAX = 8 << 20
 _LINE = re.compile(r"([a-zA-Z_:][\w:]*)(\{.*\})?\s+([^\s]+)(?:\s+-?\d+)?")
 
@@ -19,8 +18,7 @@ def read(url: str) -> dict[str, float]:
         CouldNotRun: it does not answer, or not in this format.
     """
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
-            text = answer.read(BYTES_MAX).decode(errors="replace")
+        text = status_page.read(url, BYTES_MAX).decode(errors="replace")
     except (OSError, ValueError) as error:
         raise CouldNotRun(
             f"{url} says no metrics: {error}", "give --prometheus URL of what Prometheus scrapes"

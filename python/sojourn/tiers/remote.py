@@ -27,11 +27,18 @@ folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
 trap 'exit 1' HUP INT TERM PIPE
 head -c {size} > "$folder/sojourn-engine" && chmod +x "$folder/sojourn-engine" || exit 2
-"$folder/sojourn-engine" {arguments} &
+# What runs in the background has no standard input of its own.
+exec 3<&0
+"$folder/sojourn-engine" {arguments} 3<&- &
 engine=$!
 # The end of what we are sent is the end of the connection.
-cat > /dev/null; kill -INT $engine 2> /dev/null
+{{ cat <&3; kill -INT $engine; }} > /dev/null 2>&1 &
+connection=$!
+exec 3<&-
 wait $engine
+code=$?
+kill $connection 2> /dev/null
+exit $code
 """
 
 
@@ -54,9 +61,12 @@ def target(tier: Tier, remote_shell: str) -> list[str]:
     Raises:
         CouldNotRun: the machine cannot be reached, or has no such processes.
     """
-    if tier.kind in ("port", "pid", "cgroup"):
+    if tier.kind in ("port", "pid"):
         return [f"--{tier.kind}", tier.value]
-    if tier.kind == "command":
+    if tier.kind == "cgroup":
+        # Its processes, and those of the groups below it.
+        asked = f"find {shlex.quote(tier.value)} -name cgroup.procs -exec cat {{}} +"
+    elif tier.kind == "command":
         # The shells that search have the expression, and this word, in their own command lines.
         asked = (
             f"pgrep -f -- {shlex.quote(tier.value)} | while read pid; do "

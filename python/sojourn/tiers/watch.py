@@ -461,11 +461,13 @@ def _database(looks: Sequence[_Look]) -> DatabaseUse | None:
 
 
 def _levels(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The means of what are levels. A summary's quantile is no number until something was observed."""
     sums: defaultdict[str, float] = defaultdict(float)
     seen: Counter[str] = Counter()
     for known in metrics:
         for name, value in known.items():
-            if not name.partition("{")[0].endswith(("_total", "_count", "_sum", "_bucket", "_created")):
+            is_level = not name.partition("{")[0].endswith(("_total", "_count", "_sum", "_bucket", "_created"))
+            if is_level and math.isfinite(value):
                 sums[name] += value
                 seen[name] += 1
     return {name: total / seen[name] for name, total in sums.items()}

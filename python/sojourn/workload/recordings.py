@@ -83,8 +83,9 @@ def _line(entry: dict[str, Any], path: str, query: str, client: str) -> str:
     decoded = _number(content.get("size")) if isinstance(content, dict) else 0.0
     # As a server logs it, when the answer is over; what came from the browser's cache has a size of its content alone.
     sent = _number(response.get("bodySize"))
+    over = datetime.fromtimestamp(_seconds(entry["startedDateTime"]) + took).astimezone()
     fields = {
-        "timestamp": datetime.fromtimestamp(_seconds(entry["startedDateTime"]) + took).astimezone().isoformat(),
+        "timestamp": over.isoformat(timespec="microseconds"),
         "client": client,
         "method": str(entry["request"]["method"]),
         "request_uri": (path or "/") + (f"?{query}" if query else ""),

@@ -135,9 +135,16 @@ def _temporary(run: Path) -> Path:
     if not folder.exists() or (folder / OURS).is_file():
         return folder
     try:
-        return Path(tempfile.mkdtemp(prefix="work-", dir=run))
+        return _enterable("work-", run)
     except OSError as error:
         raise _no_work_folder(folder, error) from error
+
+
+def _enterable(prefix: str, parent: Path | None = None) -> Path:
+    """Makes a folder, which other users may enter: of the servers that root starts, some do not run as root."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    folder.chmod(0o755)
+    return folder
 
 
 def _no_work_folder(folder: Path, error: OSError) -> CouldNotRun:
@@ -152,7 +159,7 @@ def _with_room(folder: Path, documents: Sequence[Document]) -> Path:
         full = error
     except OSError as error:
         full = _no_work_folder(folder, error)
-    aside = Path(tempfile.mkdtemp(prefix="sojourn-work-"))
+    aside = _enterable("sojourn-work-")
     try:
         check_room(aside, documents)
     except CouldNotRun:

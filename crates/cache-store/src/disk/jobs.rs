@@ -147,8 +147,9 @@ impl Disk {
             && let Some(variants) = Variants::of(&object)
         {
             for variant in variants.keys(key) {
-                self.memory.remove(variant.hash());
+                // In this order: a lookup that is about to end would put what it found into memory.
                 self.purge(&variant);
+                self.memory.remove(variant.hash());
             }
         }
     }

@@ -168,10 +168,10 @@ impl Store {
         if variants.add(&vary.fields, &vary.secondary_key) {
             // Purges since it was dropped did not reach what it has left behind.
             busy_objects.remove(&key.hash());
-            self.0.memory.remove(key.hash());
             if let Some(disk) = &self.0.disk {
                 disk.purge(&key);
             }
+            self.0.memory.remove(key.hash());
         } else if busy_objects.contains_key(&key.hash()) {
             return None;
         }
@@ -210,6 +210,6 @@ pub(super) fn busy_at(busy_objects: &BusyObjects, key: &Key<'_>) -> Option<Arc<B
     busy_objects.get(&key.hash()).filter(|(at, _)| at == key).map(|(_, busy)| Arc::clone(busy))
 }
 
-fn is_at(busy_objects: &BusyObjects, key: &Key<'_>, busy: &Arc<BusyObject>) -> bool {
+pub(super) fn is_at(busy_objects: &BusyObjects, key: &Key<'_>, busy: &Arc<BusyObject>) -> bool {
     busy_at(busy_objects, key).is_some_and(|found| Arc::ptr_eq(&found, busy))
 }

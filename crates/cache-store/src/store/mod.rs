@@ -24,7 +24,7 @@ use crate::memory_file::MemoryFiles;
 use crate::object::{Object, ObjectKind};
 use crate::replacement;
 use crate::variants::Variants;
-use insertion::{BusyObjects, busy_at};
+use insertion::{BusyObjects, busy_at, is_at};
 pub use insertion::{Insertion, Truncated};
 pub use lookup::{InsertOutcome, Lookup, ObjectInfo};
 use parts::PurgeGenerations;
@@ -194,12 +194,21 @@ impl Store {
         fresh
     }
 
+    /// A number that every purge of `key` changes. Read it before a response is requested, and again when its insertion has
+    /// begun: if it has changed, the response must not be stored.
+    pub fn generation(&self, key: &Key<'_>) -> u64 {
+        self.0.generations.purged(key)
+    }
+
     /// Removes the object at `key` with its variants; true if there was one. A body in transit will not be stored.
     pub fn purge(&self, key: &Key<'_>) -> bool {
+        // Count first, then remove: an insertion that begins behind this must see that its response is older.
+        self.0.generations.count_purge(key);
         // What is in transit first: it would be stored, or listed as a variant, behind the purge.
         let was_busy = self.busy_objects().remove(&key.hash()).is_some();
-        let removed = self.0.memory.remove(key.hash());
+        // The disk before memory: a lookup that is about to end would put what it found into memory.
         let was_on_disk = self.0.disk.as_ref().is_some_and(|disk| disk.purge(key));
+        let removed = self.0.memory.remove(key.hash());
         let were_parts = self.forget_parts(key);
         if let Some(variants) = removed.as_ref().and_then(|object| Variants::of(object)) {
             for variant in variants.keys(key) {
@@ -209,9 +218,10 @@ impl Store {
         removed.is_some() || was_busy || was_on_disk || were_parts
     }
 
-    /// Removes `object`, or what has replaced it; true if there was one.
+    /// Removes `object`, unless it was purged or replaced; true if it was there.
     pub fn purge_object(&self, object: &Object) -> bool {
-        self.purge(&Key::of_text(object.key_text()))
+        let key = Key::of_text(object.key_text());
+        self.is_current(&key, object) && self.purge(&key)
     }
 
     /// An empty charge on the memory budget, for a body in transit that is not stored.
@@ -269,10 +279,14 @@ impl Store {
         }
     }
 
-    /// Starts writing the body inserted at `key` to disk, too.
+    /// Starts writing the body inserted at `key` to disk, too, unless it was purged.
     fn begin_write(&self, key: &Key<'static>, busy: &Arc<BusyObject>) {
         if let Some(disk) = &self.0.disk {
-            disk.begin_write(busy, key);
+            // Locked meanwhile: a purge removes the body from here, and then cancels its writer.
+            let busy_objects = self.busy_objects();
+            if is_at(&busy_objects, key, busy) {
+                disk.begin_write(busy, key);
+            }
         }
     }
 

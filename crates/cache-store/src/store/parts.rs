@@ -17,8 +17,9 @@ use crate::object::Object;
 use crate::ranges::{RANGES_MAX, StoredRanges};
 use crate::variants::Vary;
 
-/// Keys share this many purge counters. Two keys with the same counter may cost each other a part, which is rare.
-const GENERATIONS: usize = 256;
+/// Keys share this many purge counters. A purge of one key may cost another with the same counter a response that is on its
+/// way, which is rare.
+const GENERATIONS: usize = 1024;
 
 /// The properties of a part that are known before its bytes arrive.
 #[derive(Clone, Debug)]
@@ -45,8 +46,11 @@ pub struct PartInsertion {
     is_lost: bool,
 }
 
-/// Purge counters, one per group of keys: a part that was begun before a purge must not be stored after it.
+/// Purge counters, one per group of keys: what was requested, or a part that was begun, before a purge must not be stored
+/// after it.
 pub(super) struct PurgeGenerations {
+    purged: Box<[AtomicU64]>,
+    /// How often parts were removed: also by whole bodies that took their place.
     forgotten: Box<[AtomicU64]>,
     /// True once any part was stored; until then lookups skip the parts.
     has_any: AtomicBool,
@@ -54,22 +58,37 @@ pub(super) struct PurgeGenerations {
 
 impl Default for PurgeGenerations {
     fn default() -> PurgeGenerations {
-        PurgeGenerations {
-            forgotten: (0..GENERATIONS).map(|_| AtomicU64::new(0)).collect(),
-            has_any: AtomicBool::new(false),
-        }
+        PurgeGenerations { purged: counters(), forgotten: counters(), has_any: AtomicBool::new(false) }
     }
 }
 
+fn counters() -> Box<[AtomicU64]> {
+    (0..GENERATIONS).map(|_| AtomicU64::new(0)).collect()
+}
+
+/// The place of the counters of `key`.
+fn group(key: &Key<'_>) -> usize {
+    key.hash() as usize % GENERATIONS
+}
+
 impl PurgeGenerations {
-    fn at(&self, key: &Key<'_>) -> &AtomicU64 {
-        &self.forgotten[key.hash() as usize % GENERATIONS]
+    /// Counts a purge of `key`.
+    pub(super) fn count_purge(&self, key: &Key<'_>) {
+        self.purged[group(key)].fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(super) fn purged(&self, key: &Key<'_>) -> u64 {
+        self.purged[group(key)].load(Ordering::SeqCst)
+    }
+
+    fn forgotten(&self, key: &Key<'_>) -> u64 {
+        self.forgotten[group(key)].load(Ordering::SeqCst)
     }
 
     /// The counter at the start; the part is stored only if it has not changed.
     fn begin(&self, key: &Key<'_>) -> u64 {
         self.has_any.store(true, Ordering::SeqCst);
-        self.at(key).load(Ordering::SeqCst)
+        self.forgotten(key)
     }
 
     fn has_any(&self) -> bool {
@@ -88,14 +107,20 @@ impl Store {
         self.0.memory.peek(&key.parts())
     }
 
-    /// Starts inserting a part of the body at `key`; `None` if it would be too long.
-    pub fn begin_part(&self, key: &Key<'_>, head: PartHead) -> Option<PartInsertion> {
+    /// Starts inserting a part of the body at `key`; `None` if it would be too long, or if the key was purged since it had
+    /// this [`generation`](Store::generation).
+    pub fn begin_part(&self, key: &Key<'_>, generation: u64, head: PartHead) -> Option<PartInsertion> {
         let fits = head.range.length() <= self.0.settings.memory_object_bytes_max;
         let is_sound = head.range.first <= head.range.last && head.range.last < head.whole_bytes;
-        (fits && is_sound).then(|| PartInsertion {
+        if !(fits && is_sound) {
+            return None;
+        }
+        // Begin first: a purge from here on changes its counter.
+        let begun = self.0.generations.begin(key);
+        (self.generation(key) == generation).then(|| PartInsertion {
             store: self.clone(),
             key: key.clone().into_owned(),
-            generation: self.0.generations.begin(key),
+            generation: begun,
             head,
             chunks: Vec::new(),
             got_bytes: 0,
@@ -110,7 +135,7 @@ impl Store {
             return false;
         }
         // Count first, then remove: an insertion checks the counter after it has stored.
-        self.0.generations.at(key).fetch_add(1, Ordering::SeqCst);
+        self.0.generations.forgotten[group(key)].fetch_add(1, Ordering::SeqCst);
         self.0.memory.remove(key.parts().hash()).is_some()
     }
 
@@ -120,9 +145,9 @@ impl Store {
         let bytes_max = self.0.settings.memory_object_bytes_max;
         let may_be_whole = head.whole_bytes <= self.object_bytes_max();
         let (held, chunks) = joined(known.as_deref(), &head, chunks, bytes_max, may_be_whole);
-        let is_current = || self.0.generations.at(key).load(Ordering::SeqCst) == generation;
+        let is_current = || self.0.generations.forgotten(key) == generation;
         if held.is_whole() {
-            return is_current() && self.keep_whole(key, head, chunks);
+            return self.keep_whole(key, head, chunks, is_current);
         }
         let number = self.next_number();
         let object = Arc::new(Object::of_parts(&key.parts(), number, &head.metadata, held, chunks));
@@ -133,9 +158,19 @@ impl Store {
         is_current()
     }
 
-    /// The parts make up the whole body: store that instead.
-    fn keep_whole(&self, key: &Key<'static>, head: PartHead, chunks: Vec<Arc<[u8]>>) -> bool {
+    /// The parts make up the whole body: store that instead, if they are current.
+    fn keep_whole(
+        &self,
+        key: &Key<'static>,
+        head: PartHead,
+        chunks: Vec<Arc<[u8]>>,
+        are_current: impl Fn() -> bool,
+    ) -> bool {
         let InsertOutcome::Insert(mut fill) = self.begin(key, None) else { return false };
+        // Begun first: a purge from here on finds it.
+        if !are_current() {
+            return false;
+        }
         let PartHead { metadata, vary, whole_bytes, .. } = head;
         fill.start(ObjectHead { metadata, length: Some(whole_bytes), vary, sharing: Sharing::Stored });
         chunks.into_iter().for_each(|chunk| fill.append(chunk));

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::io::IoSliceMut;
 use std::os::fd::AsFd;
 
-use rustix::fs::fstatfs;
+use rustix::fs::fcntl_get_seals;
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
 
 use super::{Answer, Cause, Residency};
@@ -19,9 +19,6 @@ use super::{Answer, Cause, Residency};
 /// The distance between sampled bytes. With readahead and large folios, neighbouring pages are mostly in the same
 /// state.
 const SAMPLE_STRIDE_BYTES: u64 = 64 * 1024;
-
-/// `f_type` of tmpfs, which lacks `RWF_NOWAIT` and does not need it.
-const TMPFS_MAGIC: i64 = 0x0102_1994;
 
 thread_local! {
     /// For bytes that nobody wants.
@@ -93,8 +90,10 @@ impl Residency for Nowait {
     }
 }
 
+/// Whether it is a file of tmpfs, which lacks `RWF_NOWAIT` and does not need it: only such files have seals. To ask the
+/// file system for its type would wait for its server, if it has one.
 fn is_in_memory(file: &dyn AsFd) -> bool {
-    fstatfs(file).is_ok_and(|statistics| statistics.f_type == TMPFS_MAGIC)
+    fcntl_get_seals(file).is_ok()
 }
 
 #[cfg(test)]

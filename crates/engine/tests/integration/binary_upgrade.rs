@@ -170,3 +170,35 @@ fn certificates_are_read_again_and_bad_ones_change_nothing() {
         });
     }
 }
+
+#[test]
+fn an_upgrade_ends_although_clients_always_wait_for_a_worker() {
+    const CLIENTS: usize = 32;
+    for architecture in ["mt", "mp"] {
+        let root = fixture::site();
+        let mut server = Server::start(architecture, root.path(), &["--workers", "2"]);
+        let address = server.address;
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let over = WhenDropped(&is_over);
+            let clients = [(); CLIENTS].map(|()| {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        let mut client = Client::to(address);
+                        client.send(KEPT);
+                        client.until(b"\r\n\r\nhello");
+                        // Meanwhile its worker serves nobody else.
+                        std::thread::sleep(Duration::from_millis(20));
+                    }
+                })
+            });
+            until("clients that wait", || {
+                (server.counters().value(Counter::ConnectionsAccepted) > CLIENTS as u64).then_some(())
+            });
+            let successor = Successor::of(&mut server);
+            drop(over);
+            clients.into_iter().for_each(|client| client.join().unwrap());
+            successor.stop();
+        });
+    }
+}

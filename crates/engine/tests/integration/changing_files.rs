@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::engine::{Client, Server};
+use crate::engine::{Client, Server, side_by_side};
 use sojourn_server::Counter;
 
 /// The architecture and its flags.
@@ -185,5 +185,20 @@ fn a_file_that_grows_in_place_keeps_its_announced_length_and_then_has_its_new_on
         let mut client = server.connect();
         client.send(b"GET /file HTTP/1.1\r\nHost: h\r\n\r\n");
         assert!(answer(&mut client).1.ends_with(b"more"));
+    });
+}
+
+#[test]
+fn a_file_that_is_always_shorter_than_it_says_is_a_failure() {
+    // The kernel says of each of its attributes that it has a page.
+    let root = Path::new("/sys/class/net/lo");
+    if !root.join("mtu").exists() {
+        eprintln!("skipped: there is no {}", root.display());
+        return;
+    }
+    side_by_side(|architecture| {
+        let server = Server::start(architecture.name(), root, &[]);
+        let answer = server.get("/mtu");
+        assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
     });
 }

@@ -9,9 +9,9 @@ use sojourn_media::hls::Film;
 use sojourn_media::mp4::Index;
 
 /// A film of two seconds, also in the fuzzer's corpus.
-const FILM: &[u8] = include_bytes!("../../../../fuzz/corpus/mp4_film/two-seconds");
+pub const FILM: &[u8] = include_bytes!("../../../../fuzz/corpus/mp4_film/two-seconds");
 
-fn film() -> Film {
+pub fn film() -> Film {
     let read_at = |offset: u64, into: &mut [u8]| {
         into.copy_from_slice(&FILM[offset as usize..][..into.len()]);
         Ok(into.len())
@@ -20,14 +20,14 @@ fn film() -> Film {
 }
 
 /// The whole segment.
-fn segment() -> Vec<u8> {
+pub fn segment() -> Vec<u8> {
     let segment = film().segment(0).unwrap();
     let ranges = segment.ranges.iter().flat_map(|range| &FILM[range.start as usize..range.end as usize]);
     segment.head.iter().chain(ranges).copied().collect()
 }
 
 /// The head and the body of the response to a request with these fields.
-fn answer(server: &Server, path: &str, fields: &str) -> (String, Vec<u8>) {
+pub fn answer(server: &Server, path: &str, fields: &str) -> (String, Vec<u8>) {
     let mut client = Client::to(server.address);
     client.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{fields}\r\n").as_bytes());
     let answer = client.rest();

@@ -20,6 +20,7 @@ mod listeners;
 mod load;
 mod memory;
 mod operations;
+mod origins;
 mod overload;
 mod processes;
 mod proxy;

@@ -1,7 +1,9 @@
-//! Tests specific to `--architecture uring`: a system that forbids it, several rings, and an overflowing ring.
+//! Tests specific to `--architecture uring`: a system that forbids it, several rings, an overflowing ring, and what arrives
+//! while a receive is cancelled.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::engine::{Client, ENGINE, Server};
 use sojourn_server::Counter;
@@ -97,4 +99,19 @@ fn more_at_once_than_a_ring_holds() {
     let served = server.stop();
     assert_eq!(served.value(Counter::Requests), 2 * AT_ONCE as u64);
     assert_eq!(served.value(Counter::ConnectionErrors), 0);
+}
+
+#[test]
+fn bytes_that_arrive_at_the_deadline_of_a_head_buy_no_time() {
+    const CLIENTS: usize = 200;
+    let root = fixture::site();
+    let server = Server::start("uring", root.path(), &["--workers", "1", "--head-timeout", "500ms"]);
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| client.send(b"GET / HTTP/1.1\r\nX: "));
+    let begun = Instant::now();
+    // In the iteration that finds the deadlines passed, bytes have been received, and more arrive before receives are cancelled.
+    while begun.elapsed() < Duration::from_secs(1) {
+        clients.iter_mut().for_each(|client| client.send(b"x"));
+    }
+    server.wait_until(Counter::LimitHead, CLIENTS as u64);
 }

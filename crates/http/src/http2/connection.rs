@@ -267,9 +267,20 @@ impl Connection {
         !matches!(self.stage, Stage::Preface(_))
     }
 
-    /// Returns true within a frame or a field block.
-    pub fn is_partial(&self) -> bool {
-        !matches!(self.stage, Stage::Head | Stage::Preface(0)) || self.head_length > 0 || self.block.is_some()
+    /// Returns true once the peer's SETTINGS have begun: it speaks HTTP/2.
+    pub fn has_settings(&self) -> bool {
+        self.has_settings
+    }
+
+    /// Returns true within the client's preface, or the field block of a new request. Other blocks, other frames and the
+    /// header of a frame do not count: a client could send parts of them for ever.
+    pub fn is_in_head(&self) -> bool {
+        let block = match (self.stage, &self.block) {
+            (_, Some(block)) => block.stream,
+            (Stage::Payload, None) if self.frame.kind == frame::HEADERS => self.frame.stream,
+            (stage, None) => return matches!(stage, Stage::Preface(1..)),
+        };
+        self.streams.state(block) == State::Idle
     }
 
     /// Returns true if nothing more is received or started: after an error, or when all streams have ended after

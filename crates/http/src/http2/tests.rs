@@ -378,22 +378,41 @@ fn padding_counts_for_windows_and_for_nothing_else() {
 }
 
 #[test]
-fn partial_until_the_end_of_each_frame_and_block() {
+fn in_a_head_until_the_end_of_its_block() {
     let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     let headers = [0, 0, 2, frame::HEADERS, 1, 0, 0, 0, 1, 0x82, 0x84];
     let continuation = [0, 0, 1, frame::CONTINUATION, frame::END_HEADERS, 0, 0, 0, 1, 0x86];
     let all = [PREFACE, &settings, &headers, &continuation].concat();
-    let whole = [PREFACE.len(), PREFACE.len() + settings.len(), all.len()];
+    let block = PREFACE.len() + settings.len() + frame::HEAD_BYTES..all.len();
     let mut server = Connection::server(LIMITS);
-    assert!(!server.is_partial() && !server.is_begun());
+    assert!(!server.is_in_head() && !server.is_begun());
     let mut told = Vec::new();
     for (index, byte) in all.iter().enumerate() {
         told.extend(hear(&mut server, &[*byte]));
-        assert_eq!(!server.is_partial(), whole.contains(&(index + 1)), "after {}", index + 1);
+        let read = index + 1;
+        assert_eq!(server.is_in_head(), read < PREFACE.len() || block.contains(&read), "after {read}");
     }
     let mut at_once = Connection::server(LIMITS);
     assert_eq!(hear(&mut at_once, &all), told);
     assert_eq!(told, [Told::Begun, Told::Head(1, "GET / HTTP/2.0\r\n".into(), true)]);
+}
+
+#[test]
+fn what_begins_no_request_is_not_in_a_head() {
+    let mut pair = Pair::new();
+    let text = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nx";
+    let (stream, _) = pair.client.send_request(text, "http").unwrap();
+    pair.talk();
+    pair.server.reset(stream, ErrorCode::CANCEL);
+    let mut parts = Vec::new();
+    append(&mut parts, frame::PING, 0, 0, b"pingpong");
+    // Trailers in two frames, on their way when the server reset the stream.
+    append(&mut parts, frame::HEADERS, frame::END_STREAM, stream, b"\0\x01x");
+    append(&mut parts, frame::CONTINUATION, frame::END_HEADERS, stream, b"\x01y");
+    for (index, byte) in parts.iter().enumerate() {
+        assert!(hear(&mut pair.server, &[*byte]).is_empty());
+        assert!(!pair.server.is_in_head() && !pair.server.is_over(), "after {}", index + 1);
+    }
 }
 
 /// Frames of all types, most of them nearly right.

@@ -4,7 +4,7 @@
 //! request that waits for its time or for a connection. Requests that have been sent belong to the connection.
 
 use crate::{
-    clients::{Run, http2::Place},
+    clients::{Ended, Run, http2::Place},
     http::{cause::Cause, connection::State},
     plan::{
         scenario::user::User,
@@ -68,19 +68,12 @@ impl Run<'_> {
     }
 
     /// Continues at `at` after a response or a failure, when nothing else is in flight.
-    pub(crate) fn advance(&mut self, key: usize, at: Nanos, failure: Option<Cause>) {
-        let client = &mut self.table.clients[key];
-        client.pending = None;
-        // A complete response of the wrong kind takes as long as a good one. Other failures may be instant, so the
-        // client waits after them.
-        let is_instant = |cause: Cause| match client.place {
-            _ if cause == Cause::ValueUnusable => true,
-            Some(_) => cause.is_of_connection(),
-            None => client.connection.is_none(),
-        };
-        let pauses = failure.is_some_and(is_instant);
-        let pause = if pauses { RETRY_AFTER } else { Nanos::ZERO };
-        if failure.is_some() && self.failure_ends_visit(key) {
+    pub(crate) fn advance(&mut self, key: usize, at: Nanos, ended: Ended) {
+        self.table.clients[key].pending = None;
+        // A complete response of the wrong kind takes as long as a good one, also if the connection ends with it. Other
+        // failures may be instant, so the client waits after them.
+        let pause = if ended == Ended::Failed { RETRY_AFTER } else { Nanos::ZERO };
+        if ended != Ended::Well && self.failure_ends_visit(key) {
             self.recorder.totals.sessions_failed += 1;
             self.count_abandoned(key, at);
             return self.end_visit(key, at + pause, at);
@@ -92,9 +85,9 @@ impl Run<'_> {
             Some(due) if due.at < end => self.schedule_request(key, due, at + pause, at),
             Some(_) => self.remove_client(key),
             None => {
-                match failure {
-                    Some(_) => self.recorder.totals.sessions_failed += 1,
-                    None => self.recorder.totals.sessions_completed += 1,
+                match ended {
+                    Ended::Well => self.recorder.totals.sessions_completed += 1,
+                    Ended::WronglyAnswered | Ended::Failed => self.recorder.totals.sessions_failed += 1,
                 }
                 self.end_visit(key, at + pause, at);
             }

@@ -19,7 +19,7 @@ use sojourn_measure::{Nanos, clock};
 
 use crate::{
     clients::{
-        Run,
+        Ended, Run,
         connection::{ARRIVALS, ENDED, event_data},
     },
     http::{
@@ -352,7 +352,7 @@ impl Run<'_> {
             }
             Err(cause) => {
                 self.recorder.fail(&pending, cause, now);
-                self.advance(client, now, Some(cause));
+                self.advance(client, now, Ended::Failed);
             }
         }
     }
@@ -447,6 +447,12 @@ impl Run<'_> {
             StreamEvent::Body(body) => one.reader.feed(&body).map(|(_, progress)| progress),
             StreamEvent::End => one.reader.end().map(Progress::Complete),
             StreamEvent::Failed(cause) => Err(cause),
+            StreamEvent::Reset => {
+                if let Some(one) = shared.under_way.remove(&stream) {
+                    self.fail_request(&one, Cause::Reset, arrived);
+                }
+                return self.make_waiting_requests(place);
+            }
             StreamEvent::Refused => return self.make_elsewhere(place, stream, arrived),
         };
         match progress {
@@ -477,8 +483,13 @@ impl Run<'_> {
                 _ => self.catalogue.judge(exchange.pending.document, response, reader.digest()),
             };
             self.recorder.answer(&exchange, response, failure, at);
-            self.advance(owner, at, failure);
+            self.advance(owner, at, Ended::answered(failure));
         }
+        self.make_waiting_requests(place);
+    }
+
+    /// Makes requests that have waited for the stream that has just ended.
+    fn make_waiting_requests(&mut self, place: Place) {
         if self.shared.live(place).is_some_and(|shared| !shared.waiting.is_empty()) {
             self.make_requests(place, clock::now());
         }
@@ -509,8 +520,12 @@ impl Run<'_> {
             self.leave_shared(owner);
             return self.open_shared(owner);
         }
-        self.recorder.fail(&exchange.pending, cause, at);
-        self.advance(owner, at, Some(cause));
+        self.fail_request(one, cause, at);
+    }
+
+    fn fail_request(&mut self, one: &UnderWay, cause: Cause, at: Nanos) {
+        self.recorder.fail(&one.exchange.pending, cause, at);
+        self.advance(one.owner, at, Ended::Failed);
     }
 
     /// Gives up a connection, and what was under way on it.

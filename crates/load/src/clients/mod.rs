@@ -29,6 +29,7 @@ use crate::{
         connection::Opener, http2::SharedConnections, measurement::Measurement, settings::Settings,
         table::ClientTable, users::Users, wakeups::Wakeups,
     },
+    http::cause::Cause,
     plan::{Connections, Plan, Requests, catalogue::Catalogue, workload::Workload},
     runtime::{RunError, batching::Batching},
     statistics::{
@@ -49,6 +50,23 @@ pub use progress::Progress;
 const DESCRIPTORS_WANTED: u64 = 262_144;
 /// Bytes per read: the head and all of a small body.
 const BUFFER_BYTES: usize = 16 * 1024;
+
+/// What has become of a client's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Well,
+    /// The response is complete, but not what it should be.
+    WronglyAnswered,
+    /// It was not sent, or not answered completely.
+    Failed,
+}
+
+impl Ended {
+    /// The end of a request whose response is complete, with what is wrong with it.
+    pub(crate) fn answered(failure: Option<Cause>) -> Ended {
+        if failure.is_some() { Ended::WronglyAnswered } else { Ended::Well }
+    }
+}
 
 /// Runs the plan until it ends, `interrupted` is set, or the server is gone.
 pub fn run(

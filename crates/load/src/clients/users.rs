@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc, time::SystemTime};
 use sojourn_measure::Nanos;
 
 use crate::{
-    clients::{Run, client::Client},
+    clients::{Ended, Run, client::Client},
     http::response_reader::Response,
     plan::scenario::{
         Scenario,
@@ -104,7 +104,7 @@ impl Run<'_> {
             return true;
         };
         self.recorder.fail(&pending, cause, at);
-        self.advance(key, at, Some(cause));
+        self.advance(key, at, Ended::Failed);
         false
     }
 

@@ -115,25 +115,6 @@ impl Cause {
         )
     }
 
-    /// Returns true if it may be over at once, because nothing was exchanged: who tries again has to wait.
-    pub fn is_of_connection(self) -> bool {
-        matches!(
-            self,
-            Cause::ConnectRefused
-                | Cause::ConnectFailed
-                | Cause::TlsFailed
-                | Cause::CertificateExpired
-                | Cause::CertificateName
-                | Cause::CertificateUntrusted
-                | Cause::CertificateInvalid
-                | Cause::Reset
-                | Cause::ClosedEarly
-                | Cause::Descriptors
-                | Cause::Addresses
-                | Cause::Http2NotSpoken
-        )
-    }
-
     pub fn name(self) -> &'static str {
         match self {
             Cause::ConnectRefused => "connect_refused",

@@ -35,7 +35,6 @@ pub(crate) struct Http2 {
     is_over: bool,
     /// True once the server has sent something: it speaks, whatever it speaks.
     has_heard: bool,
-    has_answered: bool,
 }
 
 /// A request that is under way.
@@ -56,6 +55,8 @@ pub(crate) enum StreamEvent {
     End,
     /// There is no response, or not all of it. The stream is gone.
     Failed(Cause),
+    /// The server has given up this request alone; it may have acted on it (RFC 9113, 8.7). The stream is gone.
+    Reset,
     /// The server has not looked at the request and says so (RFC 9113, 8.7). The stream is gone.
     Refused,
 }
@@ -71,7 +72,6 @@ impl Http2 {
             is_closed: false,
             is_over: false,
             has_heard: false,
-            has_answered: false,
         }
     }
 
@@ -132,7 +132,7 @@ impl Http2 {
                 Event::Reset { stream, code: ErrorCode::REFUSED_STREAM } => {
                     self.fail(stream, StreamEvent::Refused)
                 }
-                Event::Reset { stream, .. } => self.fail(stream, StreamEvent::Failed(Cause::Reset)),
+                Event::Reset { stream, .. } => self.fail(stream, StreamEvent::Reset),
                 Event::Rejected { stream, .. } => self.fail(stream, StreamEvent::Failed(Cause::BadResponse)),
                 Event::Leaving { last, code } => {
                     self.leaving = Some((last, code));
@@ -177,11 +177,9 @@ impl Http2 {
 
     /// The cause of failure of the requests under way, if the connection ends.
     pub(crate) fn cause_of_end(&self) -> Cause {
-        match self.has_answered {
-            // Not a single answer: what is there speaks something else.
-            false if self.has_heard => Cause::Http2NotSpoken,
-            _ => Cause::ClosedEarly,
-        }
+        // Without its SETTINGS, what is there speaks something else.
+        let is_other = self.has_heard && !self.protocol.has_settings();
+        if is_other { Cause::Http2NotSpoken } else { Cause::ClosedEarly }
     }
 
     /// The cause of failure of one request under way, now that the connection has ended.
@@ -189,7 +187,9 @@ impl Http2 {
         match self.leaving {
             Some((_, code)) if code != ErrorCode::NO_ERROR => Cause::Reset,
             // It was this side that could not read on.
-            _ if self.protocol.is_over() && self.has_answered && !stream.has_head => Cause::BadResponse,
+            _ if self.protocol.is_over() && self.protocol.has_settings() && !stream.has_head => {
+                Cause::BadResponse
+            }
             _ => self.cause_of_end(),
         }
     }
@@ -202,7 +202,6 @@ impl Http2 {
             return;
         }
         stream.has_head = true;
-        self.has_answered = true;
         self.events.push((id as usize, StreamEvent::Head([head.text(), b"\r\n"].concat())));
         if is_end {
             self.complete(id);
@@ -334,5 +333,37 @@ mod tests {
         client.poll(&mut events);
         assert_eq!(events, [(stream, StreamEvent::Failed(Cause::Http2NotSpoken))]);
         assert!(client.is_over() && client.room() == 0);
+    }
+
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+
+    /// What becomes of a request if the server sends this and closes.
+    fn ended_after(frames: &[&[u8]]) -> Vec<StreamEvent> {
+        let mut client = Http2::new(false);
+        let mut events = Vec::new();
+        assert_eq!(client.request(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), Ok(1));
+        client.receive(&frames.concat());
+        client.poll(&mut events);
+        client.end();
+        client.poll(&mut events);
+        events.into_iter().map(|(_, event)| event).collect()
+    }
+
+    #[test]
+    fn a_server_that_has_sent_its_settings_speaks_http2() {
+        let early = StreamEvent::Failed(Cause::ClosedEarly);
+        assert_eq!(ended_after(&[&SETTINGS]), [early]);
+        let too_long = [255_u8; 9];
+        assert_eq!(ended_after(&[&SETTINGS, &too_long]), [StreamEvent::Failed(Cause::BadResponse)]);
+    }
+
+    #[test]
+    fn a_reset_stream_is_refused_only_if_the_server_says_so() {
+        let reset = |code: u8| [0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, code];
+        let refused = 7;
+        assert_eq!(ended_after(&[&SETTINGS, &reset(refused)]), [StreamEvent::Refused]);
+        for code in [0, 2, 8, 11] {
+            assert_eq!(ended_after(&[&SETTINGS, &reset(code)]), [StreamEvent::Reset], "{code}");
+        }
     }
 }

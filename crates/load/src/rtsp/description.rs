@@ -10,8 +10,6 @@ use crate::playout::track::Track;
 pub const TRACKS_MAX: usize = 8;
 /// The longest usable URL of a film or track.
 pub const NAME_BYTES_MAX: usize = 1024;
-/// The clock rate of a payload type without rtpmap (RFC 3551: video has 90 kHz).
-const CLOCK_RATE_DEFAULT: u32 = 90_000;
 const CLOCK_RATE_MAX: u32 = 1_000_000;
 
 /// A film as described by the server.
@@ -72,7 +70,7 @@ impl Description {
                 if self.tracks.len() == TRACKS_MAX {
                     return Part::Other;
                 }
-                let (control, clock_rate) = (String::new(), CLOCK_RATE_DEFAULT);
+                let (control, clock_rate) = (String::new(), static_clock_rate(payload_type));
                 self.tracks.push(TrackDescription { control, payload_type, clock_rate });
                 Part::Track
             }
@@ -110,6 +108,19 @@ enum Part {
     Film,
     Track,
     Other,
+}
+
+/// The clock rate of a payload type without rtpmap, as only static ones may be (RFC 3551, tables 4 and 5).
+fn static_clock_rate(payload_type: u8) -> u32 {
+    match payload_type {
+        0 | 3..=5 | 7..=9 | 12 | 13 | 15 | 18 => 8000,
+        6 => 16_000,
+        10 | 11 => 44_100,
+        16 => 11_025,
+        17 => 22_050,
+        // All video, and MPEG audio (14).
+        _ => 90_000,
+    }
 }
 
 /// Parses `96 H264/90000` to payload type and clock rate.
@@ -164,6 +175,14 @@ mod tests {
             .collect();
         assert_eq!(found, [("stream=0", 96, 90_000), ("stream=1", 97, 22_050)]);
         assert_eq!((film.length_seconds, film.control.as_deref()), (Some(30.5), Some("*")));
+    }
+
+    #[test]
+    fn static_payload_types_need_no_rtpmap() {
+        let text = "m=audio 0 RTP/AVP 0\na=control:0\nm=audio 0 RTP/AVP 14\na=control:1\nm=audio 0 RTP/AVP 10\n\
+            a=control:2\nm=audio 0 RTP/AVP 8\na=rtpmap:8 PCMA/16000\na=control:3\nm=video 0 RTP/AVP 26\na=control:4\n";
+        let rates: Vec<u32> = Description::read(text).tracks.iter().map(|track| track.clock_rate).collect();
+        assert_eq!(rates, [8000, 90_000, 44_100, 16_000, 90_000]);
     }
 
     #[test]

@@ -1,17 +1,19 @@
 //! Faulty servers: each fault is counted by its cause, and none hangs or stops the clients.
 
 use std::{
-    io::Write,
-    net::TcpListener,
+    io::{self, Read, Write},
+    net::{TcpListener, TcpStream},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
     time::{Duration, Instant},
 };
 
-use crate::scripted::{MS, Server, Then, answer, closed, closing, ok, replay, report, size_in, trace};
+use crate::scripted::{
+    MS, Server, Then, answer, closed, closed_at, closing, ok, replay, report, size_in, trace,
+};
 use sojourn_load::{
     Catalogue, Connections, Form, Limits, Observe, Plan, Replayed, Report, StopRule, Target, Transport,
     Version, run,
@@ -19,7 +21,7 @@ use sojourn_load::{
 use sojourn_measure::Nanos;
 
 /// Every other request meets the fault; the others are answered.
-fn every_other(fault: impl Fn(&mut std::net::TcpStream) -> Then + Send + Sync + 'static) -> Server {
+fn every_other(fault: impl Fn(&mut TcpStream) -> Then + Send + Sync + 'static) -> Server {
     Server::start(
         move |stream, _, number| if number % 2 == 1 { fault(stream) } else { answer(stream, &ok(100)) },
     )
@@ -50,6 +52,17 @@ fn statuses() {
     check_response("HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno", "status_4xx");
     check_response("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", "status_5xx");
     check_response("HTTP/1.1 301 Moved\r\nContent-Length: 0\r\nLocation: /\r\n\r\n", "status_3xx");
+}
+
+#[test]
+fn nobody_pauses_after_a_complete_wrong_answer_that_ends_the_connection() {
+    let server = every_other(|stream| {
+        answer(stream, b"HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+        Then::Close
+    });
+    let figures = check(&server, "status_4xx").figures;
+    // Two clients that pause 50 ms after each would get 24.
+    assert!(figures.errors > 48, "{figures:?}");
 }
 
 #[test]
@@ -111,6 +124,54 @@ fn a_reset() {
         Then::Close
     });
     check(&server, "reset");
+}
+
+/// Answers every other stream of HTTP/2 with an empty response, and resets those between.
+fn reset_every_other_stream(mut stream: TcpStream, seen: &AtomicU64) -> io::Result<()> {
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    stream.read_exact(&mut [0; 24])?;
+    stream.write_all(&settings)?;
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head)?;
+        let [high, middle, low, kind, _flags, id @ ..] = head;
+        let mut payload = vec![0; u32::from_be_bytes([0, high, middle, low]) as usize];
+        stream.read_exact(&mut payload)?;
+        let is_headers = kind == 1;
+        if !is_headers {
+            continue;
+        }
+        let frame = if seen.fetch_add(1, Ordering::SeqCst) % 2 == 1 {
+            // RST_STREAM with INTERNAL_ERROR.
+            [&[0_u8, 0, 4, 3, 0][..], &id, &[0, 0, 0, 2]].concat()
+        } else {
+            // HEADERS with END_STREAM and END_HEADERS: `:status: 200`.
+            [&[0_u8, 0, 1, 1, 5][..], &id, &[0x88]].concat()
+        };
+        stream.write_all(&frame)?;
+    }
+}
+
+/// The server may have acted on a request whose stream it resets, so nobody sends it again.
+#[test]
+fn a_stream_that_the_server_resets_has_failed() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/page", listener.local_addr().unwrap());
+    let seen = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&seen);
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let counted = Arc::clone(&counted);
+            thread::spawn(move || reset_every_other_stream(stream, &counted));
+        }
+    });
+    let transport = Transport { streams: Some(1), ..Transport::default() };
+    let figures = report(Plan { transport, ..closed_at(&url, 1, 0, 600) }).figures;
+    assert!(figures.requests > 0 && figures.errors > 0, "{figures:?}");
+    assert_eq!(figures.errors_by_cause["reset"], figures.errors, "{figures:?}");
+    // One may be due after the end, and counts nowhere.
+    let sent_max = figures.requests + figures.errors + figures.unfinished + 1;
+    assert!(seen.load(Ordering::SeqCst) <= sent_max, "{figures:?}");
 }
 
 #[test]

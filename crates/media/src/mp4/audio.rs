@@ -127,7 +127,10 @@ fn specific(config: Reader<'_>, entry_channels: u16) -> Result<AudioEntry, Mp4Er
     let channels = match channels {
         // 0 means that the channel layout is in the stream itself.
         0 => entry_channels.max(1),
-        7 => 8,
+        // From 7 on it is not the number of channels (ISO/IEC 14496-3, 1.6.3.4).
+        7 | 12 | 14 => 8,
+        11 => 7,
+        13 => 24,
         channels => channels as u16,
     };
     Ok(AudioEntry::Aac(Aac { configuration: bytes, object_type, sample_rate, channels }))

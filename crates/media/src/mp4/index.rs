@@ -304,6 +304,6 @@ pub(super) fn shown_until(samples: &[Stored], end_ticks: u64) -> i64 {
     samples.iter().enumerate().map(until).max().unwrap_or(0)
 }
 
-fn presentation(sample: &Stored) -> i64 {
+pub(super) fn presentation(sample: &Stored) -> i64 {
     sample.decode_ticks as i64 + i64::from(sample.composition_ticks)
 }

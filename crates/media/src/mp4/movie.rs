@@ -179,17 +179,20 @@ fn track(
     let timescale = timescale(media.require(b"mdhd")?)?;
     let table = media.require(b"minf")?.require(b"stbl")?;
     let (codec, pixel_aspect) = coding(table.require(b"stsd")?, id, is_video)?;
-    let samples = tables::read(table, id, file_bytes, taken)?;
+    let mut samples = tables::read(table, id, file_bytes, taken)?;
     if samples.samples.is_empty() {
         return Ok(None);
     }
-    let start_ticks = match trak.find(b"edts")? {
+    let Edit { start_ticks, end_ticks: shown_end } = match trak.find(b"edts")? {
         Some(edits) => match edits.find(b"elst")? {
-            Some(list) => start(list, id, timescale, movie_timescale)?,
-            None => 0,
+            Some(list) => edit(list, id, timescale, movie_timescale)?,
+            None => Edit::default(),
         },
-        None => 0,
+        None => Edit::default(),
     };
+    if let Some(end) = shown_end {
+        samples.cut_off(end);
+    }
     let tables::Samples { samples, keyframes, end_ticks } = samples;
     let shown_until_ticks = shown_until(&samples, end_ticks);
     Ok(Some(Track {
@@ -263,9 +266,18 @@ fn coding(mut entries: Reader<'_>, id: u32, is_video: bool) -> Result<(Codec, Op
     }
 }
 
-/// The edit list's shift of presentation times: the film may begin before the track, and may skip the track's start.
-/// Cuts within the film are refused.
-fn start(mut list: Reader<'_>, id: u32, timescale: u32, movie_timescale: u32) -> Result<i64, Mp4Error> {
+/// The part of a track that its edit list shows, in presentation times of the track.
+#[derive(Default)]
+struct Edit {
+    /// Where the film begins: positive if the track's start is cut off, negative if the track starts later.
+    start_ticks: i64,
+    /// Where the track ends, if the list says so.
+    end_ticks: Option<i64>,
+}
+
+/// The edit list: the film may begin before the track, and may skip the track's start and its end. Cuts within the film
+/// are refused.
+fn edit(mut list: Reader<'_>, id: u32, timescale: u32, movie_timescale: u32) -> Result<Edit, Mp4Error> {
     let is_wide = list.version()? == 1;
     let offset = list.offset();
     let count = list.count(if is_wide { 20 } else { 12 })?;
@@ -273,14 +285,14 @@ fn start(mut list: Reader<'_>, id: u32, timescale: u32, movie_timescale: u32) ->
         let what = format!("an edit list of {count} entries");
         return Err(Mp4Error::TooMuch { what, offset, limit: EDITS_MAX as u64 });
     }
-    let (mut delay, mut begin) = (0_u64, None);
+    let (mut delay, mut shown) = (0_u64, None);
     for _ in 0..count {
         let duration = list.time(is_wide)?;
         let media_time = if is_wide { list.u64()? as i64 } else { i64::from(list.u32()? as i32) };
         let rate = list.u32()?;
-        match (begin, media_time) {
+        match (shown, media_time) {
             (None, -1) => delay = delay.saturating_add(duration),
-            (None, 0..) if rate == 1 << 16 => begin = Some(media_time as u64),
+            (None, 0..) if rate == 1 << 16 => shown = Some((media_time as u64, duration)),
             _ => {
                 let what =
                     format!("the edit list of track {id}, which cuts within the film or changes its speed,");
@@ -288,13 +300,19 @@ fn start(mut list: Reader<'_>, id: u32, timescale: u32, movie_timescale: u32) ->
             }
         }
     }
-    let delay = u128::from(delay) * u128::from(timescale) / u128::from(movie_timescale);
-    let begin = begin.unwrap_or(0);
+    let in_track = |duration: u64| u128::from(duration) * u128::from(timescale) / u128::from(movie_timescale);
+    let (begin, duration) = shown.unwrap_or((0, 0));
+    let delay = in_track(delay);
     if delay > u128::from(TICKS_MAX) || begin > TICKS_MAX {
         let what = format!("a time of {} units in the edit list of track {id}", delay.max(u128::from(begin)));
         return Err(Mp4Error::TooMuch { what, offset, limit: TICKS_MAX });
     }
-    Ok(begin as i64 - delay as i64)
+    // Without a duration it goes on to the track's end.
+    let end = (duration > 0).then(|| u128::from(begin) + in_track(duration));
+    Ok(Edit {
+        start_ticks: begin as i64 - delay as i64,
+        end_ticks: end.and_then(|end| i64::try_from(end).ok()),
+    })
 }
 
 const REENCODE: &str = "ffmpeg -i IN OUT.mp4 applies it";

@@ -5,7 +5,7 @@
 
 use super::boxes::Reader;
 use super::error::{Mp4Error, REMUX};
-use super::index::Stored;
+use super::index::{Stored, presentation};
 use super::{SAMPLE_BYTES_MAX, SAMPLES_MAX, TICKS_MAX};
 
 pub struct Samples {
@@ -13,6 +13,22 @@ pub struct Samples {
     /// The keyframes' numbers; `None` if every sample is one.
     pub keyframes: Option<Vec<u32>>,
     pub end_ticks: u64,
+}
+
+impl Samples {
+    /// Drops what is shown at `end_ticks` and later, in presentation time: the last samples in decoding order, because
+    /// those before them may be needed to decode what is shown. One sample stays.
+    pub fn cut_off(&mut self, end_ticks: i64) {
+        let kept = self.samples.iter().rposition(|sample| presentation(sample) < end_ticks);
+        let count = kept.map_or(1, |last| last + 1);
+        if let Some(first_dropped) = self.samples.get(count) {
+            self.end_ticks = first_dropped.decode_ticks;
+            self.samples.truncate(count);
+            if let Some(numbers) = &mut self.keyframes {
+                numbers.truncate(numbers.partition_point(|number| (*number as usize) < count));
+            }
+        }
+    }
 }
 
 /// Reads the tables in `table` of this track. The file has `file_bytes` bytes, and its other tracks so far `taken`

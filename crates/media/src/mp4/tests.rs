@@ -64,6 +64,37 @@ fn the_edit_list_makes_picture_and_sound_agree() {
 }
 
 #[test]
+fn what_the_edit_list_cuts_from_the_end_is_left_out_unless_decoding_needs_it() {
+    let edited = |begin: u32, milliseconds: u32| {
+        let edit = |duration| words(&[1, duration, begin, 1 << 16]);
+        read(&changed(&edit(0), &edit(milliseconds))).unwrap()
+    };
+    // Three pictures, and the fifth, which is decoded before the second and the third.
+    let index = edited(18_000, 600);
+    let video = &index.tracks()[0];
+    assert_eq!((video.sample_count(), video.keyframe_after(0)), (4, None));
+    assert_eq!(video.sample(3).unwrap().duration_ticks, 18_000);
+    assert_eq!(video.duration(), 1000 * MILLISECOND);
+    for (milliseconds, count) in [(1, 1), (1000, 5), (1001, 6), (2000, 10), (u32::MAX, 10)] {
+        let index = edited(18_000, milliseconds);
+        assert_eq!(index.tracks()[0].sample_count(), count, "{milliseconds}");
+    }
+    let index = edited(1024, 300);
+    let audio = &index.tracks()[1];
+    assert_eq!((audio.sample_count(), audio.duration()), (4, 384 * MILLISECOND));
+}
+
+#[test]
+fn a_channel_layout_is_not_a_number_of_channels() {
+    for (layout, channels) in [(1, 1), (6, 6), (7, 8), (11, 7), (12, 8), (13, 24), (14, 8)] {
+        let film = changed(example::AAC_CONFIGURATION, &[0x15, 0x80 | layout << 3]);
+        let index = read(&film).unwrap();
+        let Codec::Aac(aac) = index.tracks()[1].codec() else { panic!("AAC") };
+        assert_eq!(aac.channels, channels, "{layout}");
+    }
+}
+
+#[test]
 fn samples_are_due_in_order_and_none_before_the_start() {
     let index = index();
     assert_eq!(index.lead(), 200 * MILLISECOND);

@@ -237,8 +237,12 @@ impl Session {
         Ok(!self.tracks.is_empty())
     }
 
-    /// All tracks share one time line, so one of several cannot be moved alone.
-    fn check_aggregate(&self, track: Option<usize>) -> Result<(), Status> {
+    /// Checks that `track`, or all tracks, can be moved: they share one time line, so one of several cannot be moved
+    /// alone.
+    ///
+    /// # Errors
+    /// 455 without a track, 404 if there is no such track, 460 for one of several tracks.
+    pub fn check_aggregate(&self, track: Option<usize>) -> Result<(), Status> {
         if self.tracks.is_empty() {
             return Err(Status::MethodNotValidInThisState);
         }

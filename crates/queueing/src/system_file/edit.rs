@@ -72,9 +72,7 @@ fn set(document: &mut DocumentMut, path: &[Step], value: Value) -> Result<(), Ed
             let table = parent.table().ok_or_else(|| nowhere(path))?;
             match table.get_mut(key) {
                 Some(item) => replace(item, value),
-                None => {
-                    table.insert(key, Item::Value(value));
-                }
+                None => add(table, key, value),
             }
         }
         Step::Place(place) => match parent.list().ok_or_else(|| nowhere(path))? {
@@ -90,6 +88,19 @@ fn set(document: &mut DocumentMut, path: &[Step], value: Value) -> Result<(), Ed
         },
     }
     Ok(())
+}
+
+/// Adds a value. The space before the closing brace of an inline table belongs to its last value.
+fn add(table: &mut dyn TableLike, key: &str, mut value: Value) {
+    if let Some(last) = table.iter_mut().last().and_then(|(_, item)| item.as_value_mut()) {
+        let decor = last.decor_mut();
+        let space = decor.suffix().and_then(|suffix| suffix.as_str()).filter(|text| text.trim().is_empty());
+        if let Some(space) = space.map(str::to_owned) {
+            decor.set_suffix("");
+            value.decor_mut().set_suffix(space);
+        }
+    }
+    table.insert(key, Item::Value(value));
 }
 
 /// Puts a value in the place of another and keeps what stands around it.

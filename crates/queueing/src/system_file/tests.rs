@@ -374,6 +374,7 @@ fn an_edit_keeps_comments_order_and_layout() {
     check(set("stations.database.demand.mean", "\"5ms\""), "mean = \"4ms\"", "mean = \"5ms\"");
     check(set("classes.buyers.route.0", "\"app\""), "\"web\", # first", "\"app\", # first");
     check(set("stations.web.capacity", "9"), "demand = \"10ms\"\n", "demand = \"10ms\"\ncapacity = 9\n");
+    check(set("stations.database.demand.scale", "2"), "mean = \"4ms\" }", "mean = \"4ms\", scale = 2 }");
     check(Edit::Remove { path: key("stations.web.servers") }, "servers = 2   # as measured\n", "");
     let rename = Edit::Rename { path: key("stations.web"), name: "front".to_owned() };
     check(rename, "[stations.web]", "[stations.front]");

@@ -132,7 +132,16 @@ impl Server<'_> {
     ) -> Result<Answer, Refusal> {
         let stream = self.streams.at(token);
         let track = stream.named(target)?;
+        if range.is_none() && scale.is_none() && stream.session.playing().is_some() {
+            // RFC 2326, 10.5: nothing changes; the client only tests whether the server lives.
+            stream.session.check_aggregate(track)?;
+            return Ok(Answer::with(self.session_field(Some(token))));
+        }
         let film = stream.film.clone();
+        let mut timeline = film.timeline();
+        // Sound is sent at normal speed only.
+        let is_video = |number| film.track(number).is_some_and(|track| track.codec().is_video());
+        timeline.supports_scale &= stream.session.tracks.iter().any(|track| is_video(track.number));
         let (client, bits, is_first) =
             (stream.client, stream.bits_per_second(), !stream.session.has_played());
         if is_first && let Err(full) = self.admission.check(client, bits) {
@@ -142,7 +151,7 @@ impl Server<'_> {
         let begin = |time| film.beginning(time);
         // Each start sends a keyframe; many in a row would exceed the reserved bandwidth.
         let begins = self.now.max(stream.began + SEEK_PERIOD);
-        let playing = stream.session.play(track, (range, scale), film.timeline(), begin, begins)?;
+        let playing = stream.session.play(track, (range, scale), timeline, begin, begins)?;
         if is_first {
             self.unplayed.release(token);
             self.admission.enter(client, bits);
@@ -178,12 +187,14 @@ impl Server<'_> {
 
     fn tear_down(&mut self, token: u64, target: &Target<'_>) -> Result<Answer, Refusal> {
         let stream = self.streams.at(token);
-        let track = stream.named(target)?.filter(|_| stream.session.tracks.len() > 1);
-        let Some(number) = track else {
+        let track = match stream.named(target)? {
+            Some(number) => Some((number, stream.position(number).ok_or(Status::NotFound)?)),
+            None => None,
+        };
+        let Some((number, position)) = track.filter(|_| stream.session.tracks.len() > 1) else {
             self.end(token, Ending::Teardown);
             return Ok(Answer::default());
         };
-        let position = stream.position(number).ok_or(Status::NotFound)?;
         self.forget_ports(token);
         let stream = self.streams.at(token);
         stream.session.tear_down(Some(number))?;

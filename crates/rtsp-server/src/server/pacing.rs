@@ -205,9 +205,10 @@ impl Server<'_> {
         self.unsent = unsent;
     }
 
-    fn flush_ports(&mut self, number: usize) {
+    /// Sends the datagrams of these ports, and notes whether their socket would block.
+    pub(super) fn flush_ports(&mut self, number: usize) {
         let ports = &mut self.ports[number];
-        if ports.datagrams.is_empty() {
+        if ports.datagrams.is_empty() && !ports.is_blocked {
             return;
         }
         let was_blocked = ports.is_blocked;

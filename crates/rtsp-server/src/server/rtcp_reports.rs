@@ -28,19 +28,19 @@ const NAME: &str = "sojourn";
 impl Server<'_> {
     /// Sends a report for each track of session `token`; at the end with BYE.
     pub(super) fn report(&mut self, token: u64, is_over: bool) {
-        let stream = self.streams.at(token);
         let time_of_day =
             NtpTime::from_unix(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
-        for position in 0..stream.session.tracks.len() {
+        for position in 0..self.streams.at(token).session.tracks.len() {
+            let stream = self.streams.at(token);
             let datagram = stream.sender_report(position, time_of_day, self.now, is_over);
             match (stream.receivers(position), stream.session.tracks[position].transport.channels) {
                 (Some([_, to]), _) => {
-                    let ports = &mut self.ports[stream.ports];
-                    if is_over && !ports.datagrams.is_empty() {
+                    let ports = stream.ports;
+                    if is_over {
                         // Send the last packets before BYE.
-                        ports.flush();
+                        self.flush_ports(ports);
                     }
-                    if ports.send_report(&datagram, to) {
+                    if self.ports[ports].send_report(&datagram, to) {
                         self.counts.add(Counter::SentBytes, datagram.len() as u64);
                     }
                 }
@@ -144,5 +144,62 @@ impl Stream {
             sender.reception = Some(reception);
         }
         lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, UdpSocket};
+
+    use super::*;
+    use crate::counters::Published;
+    use crate::server::Site;
+    use crate::settings::Settings;
+    use crate::stream::Sender;
+    use crate::stream::tests::example_stream;
+    use sojourn_media::rtsp::{Track, Transport};
+    use sojourn_server::{Scoreboard, Stop};
+
+    /// A socket that would block is imitated: on loopback none does.
+    #[test]
+    fn a_session_that_ends_while_the_socket_is_blocked_does_not_leave_it_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let (scoreboard, published) = (Scoreboard::new(), Published::default());
+        let (stop, retire) = (Stop::new().unwrap(), Stop::new().unwrap());
+        let site = Site {
+            root: folder.path(),
+            listeners: vec![TcpListener::bind("127.0.0.1:0").unwrap()],
+            users: None,
+            settings: Settings::default(),
+            retire: &retire,
+            scoreboard: &scoreboard,
+            log: None,
+            published: &published,
+        };
+        let mut server = Server::new(site, &stop).unwrap();
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        receiver.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let to = receiver.local_addr().unwrap();
+        let mut stream = example_stream(folder.path());
+        stream.peer = to.ip();
+        let transport = Transport::udp((to.port(), to.port()));
+        let track = Track { number: 0, transport, source: 1, sequence: 0, timestamp_base: 0 };
+        stream.session.set_up(track).unwrap();
+        stream.senders.push(Sender::default());
+        let token = server.streams.vacant();
+        server.streams.insert(stream);
+        // An earlier flush could not send this, and waits until it can be.
+        server.ports[0].datagrams.push(to, &[b"picture"]);
+        server.watch_datagrams(0, true);
+        server.report(token, true);
+        assert!(!server.is_blocked());
+        assert_eq!(server.counts.value(Counter::SendCalls), 1);
+        let mut room = [0; 1500];
+        let length = receiver.recv(&mut room).unwrap();
+        assert_eq!(&room[..length], b"picture", "it comes before the BYE");
+        // Even without anything left to send, nothing waits for ever.
+        server.watch_datagrams(0, true);
+        server.flush();
+        assert!(!server.is_blocked());
     }
 }

@@ -294,6 +294,70 @@ fn a_track_that_is_set_up_again_says_who_sends_it() {
 }
 
 #[test]
+fn a_play_without_a_range_leaves_what_is_played_as_it_is() {
+    serving(Settings::default(), |address| {
+        let mut client = Client::connect(address);
+        let session = client.set_up();
+        let play = |number: u32, path: &str, fields: &str| {
+            let url = format!("rtsp://{address}{path}");
+            format!("PLAY {url} RTSP/1.0\r\nCSeq: {number}\r\nSession: {session}\r\n{fields}\r\n")
+        };
+        let requests = [
+            play(10, "/film.mp4", "Scale: 4\r\n"),
+            play(11, "/film.mp4", ""),
+            play(12, "/film.mp4/trackID=1", ""),
+        ];
+        let faster = client.say(&requests.concat());
+        assert_eq!((faster.status, faster.fields["scale"].as_str()), (200, "4.0"));
+        let mut next = || {
+            loop {
+                if let Some(answer) = client.next().unwrap() {
+                    return answer;
+                }
+            }
+        };
+        let again = next();
+        assert_eq!((again.status, again.session()), (200, session.clone()));
+        assert!(
+            ["range", "rtp-info", "scale"].iter().all(|name| !again.fields.contains_key(*name)),
+            "{again:?}"
+        );
+        assert_eq!(next().status, 460);
+        // At this scale, the two keyframes.
+        let packets = packets_until_goodbye(&mut client, 2);
+        check_sequence(&packets[&0]);
+        assert_eq!(packets[&0].iter().filter(|(header, _)| header.marker).count(), 2);
+    });
+}
+
+#[test]
+fn sound_alone_is_played_at_its_own_speed() {
+    serving(Settings::default(), |address| {
+        let mut client = Client::connect(address);
+        let offer = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n";
+        let session = client.ask("SETUP", "/film.mp4/trackID=2", offer).session();
+        let played = client.ask("PLAY", "/film.mp4", &format!("Session: {session}\r\nScale: 2\r\n"));
+        assert_eq!((played.status, played.fields["scale"].as_str()), (200, "1.0"));
+        assert!(!packets_until_goodbye(&mut client, 1)[&0].is_empty());
+    });
+}
+
+#[test]
+fn a_track_that_was_not_set_up_does_not_take_the_session_with_it() {
+    serving(Settings::default(), |address| {
+        let mut client = Client::connect(address);
+        let offer = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n";
+        let session = client.ask("SETUP", "/film.mp4/trackID=1", offer).session();
+        let fields = format!("Session: {session}\r\n");
+        assert_eq!(client.ask("TEARDOWN", "/film.mp4/trackID=2", &fields).status, 404);
+        assert_eq!(client.ask("PLAY", "/film.mp4", &fields).status, 200);
+        assert_eq!(client.ask("TEARDOWN", "/film.mp4/trackID=2", &fields).status, 404);
+        assert_eq!(client.ask("TEARDOWN", "/film.mp4/trackID=1", &fields).status, 200);
+        assert_eq!(client.ask("PLAY", "/film.mp4", &fields).status, 454);
+    });
+}
+
+#[test]
 fn refusals() {
     serving(Settings::default(), |address| {
         let mut client = Client::connect(address);

@@ -251,62 +251,90 @@ fn failures_of_an_nfs_server_have_a_status() {
     assert_eq!((served.value(Counter::OriginTimeouts), served.value(Counter::OriginFailures)), (1, 1));
 }
 
-/// A site whose store has two objects, `known` and `slow`; how to make it slow; how often it was asked.
-struct Slowing {
+/// What a store does from some time on.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    /// It answers after [`SLOW`].
+    Slow,
+    /// It never answers.
+    Hangs,
+}
+
+/// A site whose store has two objects, `known` and `wanted`; how to bring the store into trouble with the latter; how
+/// often it was asked.
+struct Troubled {
     site: Site,
-    slow_down: Box<dyn Fn()>,
+    begin: Box<dyn Fn(Trouble)>,
     asked: Box<dyn Fn() -> usize>,
 }
 
-fn slowing_objects(signer: Option<Arc<Signer>>) -> Slowing {
+fn troubled_objects(signer: Option<Arc<Signer>>) -> Troubled {
     let store = Arc::new(if signer.is_some() { ObjectStore::start() } else { ObjectStore::public() });
-    store.put("/bucket/slow", "slow", "");
+    store.put("/bucket/wanted", "wanted", "");
     store.put("/bucket/known", "known", "");
     let site = site(&store, signer, Duration::from_secs(60));
     let own = Arc::clone(&store);
-    let slow_down = Box::new(move || own.set_fault("/bucket/slow", Some(Fault::Waits(SLOW))));
-    Slowing { site, slow_down, asked: Box::new(move || store.heads().len()) }
+    let begin = move |trouble| {
+        let fault = match trouble {
+            Trouble::Slow => Fault::Waits(SLOW),
+            Trouble::Hangs => Fault::Hangs,
+        };
+        own.set_fault("/bucket/wanted", Some(fault));
+    };
+    Troubled { site, begin: Box::new(begin), asked: Box::new(move || store.heads().len()) }
 }
 
-fn slowing_files() -> Slowing {
+fn troubled_files() -> Troubled {
     let server = NfsServer::start();
-    server.put("slow", "slow", 1000);
+    server.put("wanted", "wanted", 1000);
     server.put("known", "known", 1000);
     let site = nfs_site(&server, Duration::from_secs(60));
     let own = server.clone();
-    let slow_down = Box::new(move || own.set_fault(nfs_server::Fault::Waits(SLOW)));
-    Slowing { site, slow_down, asked: Box::new(move || server.calls()) }
+    let begin = move |trouble| {
+        own.set_fault(match trouble {
+            Trouble::Slow => nfs_server::Fault::Waits(SLOW),
+            Trouble::Hangs => nfs_server::Fault::Hangs,
+        });
+    };
+    Troubled { site, begin: Box::new(begin), asked: Box::new(move || server.calls()) }
 }
 
-/// How long ten requests for a known object take while the store is slow with another.
-fn others_wait(name: &str, slowing: Slowing) -> Duration {
-    let server = serve(name, slowing.site);
+/// How long ten requests for a known object take while the store is in trouble with another.
+fn others_wait(name: &str, troubled: Troubled, trouble: Trouble) -> Duration {
+    let server = serve(name, troubled.site);
     assert!(server.get("/known").ends_with("known"));
-    (slowing.slow_down)();
-    let before = (slowing.asked)();
+    (troubled.begin)(trouble);
+    let before = (troubled.asked)();
     let mut waiting = server.connect();
-    waiting.send(b"GET /slow HTTP/1.0\r\n\r\n");
-    sojourn_testing::until("the store is asked", || ((slowing.asked)() > before).then_some(()));
+    waiting.send(b"GET /wanted HTTP/1.0\r\n\r\n");
+    sojourn_testing::until("the store is asked", || ((troubled.asked)() > before).then_some(()));
     let begun = Instant::now();
     for _ in 0..10 {
         assert!(server.get("/known").ends_with("known"));
     }
     let others = begun.elapsed();
-    assert!(waiting.rest().ends_with(b"slow"));
+    let answer = String::from_utf8(waiting.rest()).unwrap();
+    match trouble {
+        Trouble::Slow => assert!(answer.ends_with("wanted"), "{answer}"),
+        Trouble::Hangs => assert!(answer.starts_with("HTTP/1.1 504 "), "{answer}"),
+    }
     others
 }
 
 #[test]
-fn a_slow_origin_stalls_the_other_clients_of_sped_and_not_those_of_amped() {
+fn an_origin_in_trouble_stalls_the_other_clients_of_sped_and_not_those_of_amped() {
     for kind in ["HTTP", "S3", "NFS"] {
-        let slowing = || match kind {
-            "HTTP" => slowing_objects(None),
-            "S3" => slowing_objects(Some(signer())),
-            _ => slowing_files(),
-        };
-        let (sped, amped) = (others_wait("sped", slowing()), others_wait("amped", slowing()));
-        let ratio = sped.as_secs_f64() / amped.as_secs_f64();
-        assert!(sped > SLOW / 2 && ratio > 3.0, "{kind}: SPED {sped:?}, AMPED {amped:?}");
+        for trouble in [Trouble::Slow, Trouble::Hangs] {
+            let troubled = || match kind {
+                "HTTP" => troubled_objects(None),
+                "S3" => troubled_objects(Some(signer())),
+                _ => troubled_files(),
+            };
+            let [sped, amped] = ["sped", "amped"].map(|name| others_wait(name, troubled(), trouble));
+            let ratio = sped.as_secs_f64() / amped.as_secs_f64();
+            // A store that hangs is given up after 500 ms.
+            assert!(sped > SLOW / 2 && ratio > 3.0, "{kind} {trouble:?}: SPED {sped:?}, AMPED {amped:?}");
+        }
     }
 }
 
@@ -330,5 +358,21 @@ fn helpers_hung_by_an_origin_do_not_hang_the_loop() {
         clients.iter_mut().map(|client| String::from_utf8(client.rest()).unwrap()).collect();
     for (answer, status) in answers.iter().zip(["504", "404", "503"]) {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+    }
+}
+
+#[test]
+fn an_object_that_is_never_what_was_opened_is_a_bad_gateway() {
+    let store = ObjectStore::start();
+    store.put("/bucket/large.bin", large(), "");
+    store.set_fault("/bucket/large.bin", Some(Fault::Changes));
+    for name in ["sped", "amped", "uring", "mt"] {
+        let server = serve(name, site(&store, Some(signer()), Duration::from_secs(60)));
+        let before = store.heads().len();
+        let mut client = server.connect();
+        client.send(b"GET /large.bin HTTP/1.0\r\nRange: bytes=200000-\r\n\r\n");
+        let answer = String::from_utf8(client.rest()).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 502 "), "{name}: {answer}");
+        assert_eq!(store.heads().len() - before, 4, "{name}: it is opened and read twice");
     }
 }

@@ -77,6 +77,7 @@ impl<'a> Directive<'a> {
                 return Ok(());
             }
             ('t', argument) => return time(argument, parts, stamp),
+            ('h' | 'a', Some("c")) => Field::Peer,
             ('h' | 'a', _) => Field::Client,
             ('V', _) => Field::Host,
             ('v', _) => Field::ServerName,

@@ -20,7 +20,7 @@ use super::logs::Opened;
 use super::parsed_block::{NameNumbers, ParsedBlock, Seen};
 use super::policy::{Reason, Verdict, body_bytes};
 use super::report::{ImportReport, LogReport, MalformedLine, Tally};
-use super::time::{self, NS_PER_SECOND};
+use super::time::NS_PER_SECOND;
 use super::{Options, names};
 use crate::sessions::Row;
 use crate::sorting::{Sorter, Spill};
@@ -86,6 +86,8 @@ pub struct Collector<'o> {
     log: LogReport,
     /// The latest time in its lines so far.
     latest_ns: i64,
+    /// The finest resolution of its timestamps so far.
+    resolution_ns: Option<i64>,
     tally: Tally,
     clients: Interner,
     names: Interner,
@@ -113,6 +115,7 @@ impl<'o> Collector<'o> {
             options,
             log: LogReport::default(),
             latest_ns: i64::MIN,
+            resolution_ns: None,
             tally: Tally::default(),
             clients: Interner::default(),
             names: Interner::default(),
@@ -150,6 +153,10 @@ impl<'o> Collector<'o> {
     }
 
     fn end(&mut self) {
+        // Some programs leave out zeros at the end of a timestamp, so the finest one tells what the others mean.
+        if let Some(resolution_ns) = self.resolution_ns.take() {
+            self.report.time_resolution_ns = self.report.time_resolution_ns.max(resolution_ns);
+        }
         if !self.log.name.is_empty() {
             self.report.logs.push(std::mem::take(&mut self.log));
         }
@@ -280,7 +287,8 @@ impl<'o> Collector<'o> {
             return Err(self.too_many("requests", REQUESTS_MAX));
         }
         self.report.with_duration += u64::from(entry.duration_ns.is_some());
-        self.report.time_resolution_ns = self.report.time_resolution_ns.max(entry.resolution_ns);
+        let finest_ns = self.resolution_ns.unwrap_or(i64::MAX);
+        self.resolution_ns = Some(entry.resolution_ns.min(finest_ns));
         let row = Row { time_ns: entry.unix_ns, client, document };
         self.rows.push(row, spill).map_err(ImportError::Scratch)
     }
@@ -466,11 +474,8 @@ fn by_name(
 
 /// The error for a log without a usable entry.
 fn nothing(report: ImportReport, format: Option<&Format>, window_ns: Option<(i64, i64)>) -> ImportError {
-    if let Some((first_ns, last_ns)) = window_ns {
-        let offset_seconds = report.utc_offset_seconds;
-        let written = |unix_ns| time::written(unix_ns, offset_seconds);
-        let (first, last) = (written(first_ns), written(last_ns));
-        return ImportError::NothingSelected { entries: report.not_selected, first, last };
+    if let Some(window_ns) = window_ns {
+        return ImportError::nothing_selected(report.not_selected, window_ns, report.utc_offset_seconds);
     }
     let format = format.map(|format| format.name().to_owned());
     match report.malformed_examples.into_iter().next() {

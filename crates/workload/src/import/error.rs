@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use super::format::FORMAT_NAMES;
 use super::report::{MalformedLine, NotALog, Skipped};
+use super::time;
 
 #[derive(Debug, Error)]
 pub enum ImportError {
@@ -60,6 +61,16 @@ fn is_utf_16(first: &MalformedLine) -> bool {
 }
 
 impl ImportError {
+    /// The error for a log from the first to the last of these times, none of whose entries is selected.
+    pub(super) fn nothing_selected(
+        entries: u64,
+        (first_ns, last_ns): (i64, i64),
+        utc_offset_seconds: i32,
+    ) -> ImportError {
+        let written = |unix_ns| time::written(unix_ns, utc_offset_seconds);
+        ImportError::NothingSelected { entries, first: written(first_ns), last: written(last_ns) }
+    }
+
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             ImportError::Read { source, .. } => match source.kind() {

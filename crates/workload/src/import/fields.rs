@@ -23,6 +23,8 @@ pub enum Field {
     ClientAndPort,
     /// Addresses from X-Forwarded-For, the client's first; used where no field names the client.
     ForwardedFor,
+    /// The address at the other end of the connection, possibly a proxy's; used where nothing else names the client.
+    Peer,
     /// The requested host.
     Host,
     /// The server's configured name, used as the host where no [`Field::Host`] exists.
@@ -30,7 +32,7 @@ pub enum Field {
     Port,
     /// The timestamp, or a part of it.
     Time(Time),
-    /// The request's duration, in a unit of this many nanoseconds.
+    /// The request's duration, in a unit of this many nanoseconds; of several, the finest counts.
     Duration {
         unit_ns: i64,
     },
@@ -116,6 +118,7 @@ const EPOCH_UNIT_STEP: i64 = 100_000_000_000;
 pub struct Draft<'a> {
     client: Text<'a>,
     forwarded_for: Text<'a>,
+    peer: Text<'a>,
     host: Text<'a>,
     server_name: Text<'a>,
     method: Option<Text<'a>>,
@@ -126,6 +129,7 @@ pub struct Draft<'a> {
     size_bytes: Option<u64>,
     size_with_head_bytes: Option<u64>,
     duration_ns: Option<i64>,
+    duration_resolution_ns: i64,
     upstream_ns: Option<i64>,
     civil: Option<Civil>,
     civil_fraction_ns: i64,
@@ -150,11 +154,12 @@ impl<'a> Draft<'a> {
                 self.client = map(text, |text| &text[..memchr::memrchr(b':', text).unwrap_or(text.len())])
             }
             Field::ForwardedFor => self.forwarded_for = first_address(text),
+            Field::Peer => self.peer = text,
             Field::Host => self.host = text,
             Field::ServerName => self.server_name = text,
             Field::Port => drop(time::number(&text).ok_or(Malformed::BadPort)?),
             Field::Time(form) => self.set_time(form, &text).ok_or(Malformed::BadTime)?,
-            Field::Duration { unit_ns } => self.duration_ns = Some(duration_ns(&text, unit_ns)?),
+            Field::Duration { unit_ns } => self.set_duration(&text, unit_ns)?,
             Field::DurationPart { unit_ns, is_upstream } => {
                 if text.first() != Some(&b'-') {
                     let ns = duration_ns(&text, unit_ns)?;
@@ -166,7 +171,7 @@ impl<'a> Draft<'a> {
             Field::TimeTaken => {
                 let is_seconds = memchr::memchr(b'.', &text).is_some();
                 let unit_ns = if is_seconds { NS_PER_SECOND } else { NS_PER_SECOND / 1000 };
-                self.duration_ns = Some(duration_ns(&text, unit_ns)?);
+                self.set_duration(&text, unit_ns)?;
             }
             Field::Request => {
                 let (method, target) = split(text, method_and_target);
@@ -239,6 +244,14 @@ impl<'a> Draft<'a> {
         Some(())
     }
 
+    fn set_duration(&mut self, text: &[u8], unit_ns: i64) -> Result<(), Malformed> {
+        let Decimal { ns, resolution_ns } = duration(text, unit_ns)?;
+        if self.duration_ns.is_none() || resolution_ns <= self.duration_resolution_ns {
+            (self.duration_ns, self.duration_resolution_ns) = (Some(ns), resolution_ns);
+        }
+        Ok(())
+    }
+
     fn civil(&mut self) -> &mut Civil {
         self.civil.get_or_insert_default()
     }
@@ -271,9 +284,10 @@ impl<'a> Draft<'a> {
         if host.len() > HOST_BYTES_MAX {
             return Err(Malformed::LongHost);
         }
+        let clients = [self.client, self.forwarded_for, self.peer];
         let led_back_ns = if stamp == Stamp::End { self.duration_ns.unwrap_or(0) } else { 0 };
         Ok(Entry {
-            client: if self.client.is_empty() { self.forwarded_for } else { self.client },
+            client: clients.into_iter().find(|client| !client.is_empty()).unwrap_or_default(),
             unix_ns: logged_unix_ns - led_back_ns,
             logged_unix_ns,
             resolution_ns: self.resolution_ns.unwrap_or(NS_PER_SECOND),
@@ -314,14 +328,18 @@ fn guess(text: &[u8]) -> Option<Time> {
     Some(Time::Epoch { unit_ns })
 }
 
-/// A duration in `unit_ns`, unless the text ends in its own unit (`0.093s`, `1.5ms`).
 fn duration_ns(text: &[u8], unit_ns: i64) -> Result<i64, Malformed> {
+    duration(text, unit_ns).map(|duration| duration.ns)
+}
+
+/// A duration in `unit_ns`, unless the text ends in its own unit (`0.093s`, `1.5ms`).
+fn duration(text: &[u8], unit_ns: i64) -> Result<Decimal, Malformed> {
     let units: [(&[u8], i64); 5] =
         [(b"ns", 1), ("µs".as_bytes(), 1000), (b"us", 1000), (b"ms", 1_000_000), (b"s", NS_PER_SECOND)];
     let own = units.into_iter().find_map(|(suffix, unit_ns)| Some((text.strip_suffix(suffix)?, unit_ns)));
     let (digits, unit_ns) = own.unwrap_or((text, unit_ns));
     let decimal = time::decimal(digits, unit_ns).filter(|decimal| decimal.ns <= DURATION_NS_MAX);
-    decimal.map(|decimal| decimal.ns).ok_or(Malformed::BadDuration)
+    decimal.ok_or(Malformed::BadDuration)
 }
 
 /// Parses a status. Proxies log 0 or -1 when the client left before the response.
@@ -499,6 +517,16 @@ mod tests {
         ]);
         let found = found.unwrap();
         assert_eq!((&*found.host, &*found.client, found.size_bytes), (&b"site"[..], &b"::1"[..], Some(100)));
+        let client = |fields: &[(Field, &'static str)]| with(fields).unwrap().client;
+        let (own, peer) = ((Field::Client, "::1"), (Field::Peer, "10.3.3.3"));
+        assert_eq!(&*client(&[own, peer]), b"::1");
+        assert_eq!(&*client(&[(Field::ForwardedFor, "10.1.1.1"), peer]), b"10.1.1.1");
+        assert_eq!(&*client(&[peer]), b"10.3.3.3");
+        let micros = (Field::Duration { unit_ns: 1000 }, "215300");
+        let seconds = (Field::Duration { unit_ns: NS_PER_SECOND }, "0");
+        for durations in [[micros, seconds], [seconds, micros]] {
+            assert_eq!(with(&durations).unwrap().duration_ns, Some(215_300_000));
+        }
         let absolute = [NEEDED[0], NEEDED[2], (Field::Method, "GET"), (Field::Target, "http://h:81/x")];
         let found = entry(&absolute, Stamp::Start).unwrap();
         assert_eq!((&*found.host, &*found.target), (&b"h:81"[..], &b"/x"[..]));

@@ -50,7 +50,14 @@ fn part(name: &str) -> Part {
         "time_iso8601" => Field::Time(Time::Iso8601),
         "msec" => Field::Time(Time::Epoch { unit_ns: NS_PER_SECOND }),
         "request_time" => Field::Duration { unit_ns: NS_PER_SECOND },
-        "upstream_response_time" => Field::Upstream { unit_ns: NS_PER_SECOND },
+        "upstream_response_time" => return Part::List(Field::Upstream { unit_ns: NS_PER_SECOND }),
+        "upstream_addr"
+        | "upstream_bytes_received"
+        | "upstream_bytes_sent"
+        | "upstream_connect_time"
+        | "upstream_header_time"
+        | "upstream_response_length"
+        | "upstream_status" => return Part::List(Field::Ignored),
         "remote_addr" => Field::Client,
         "http_x_forwarded_for" | "proxy_add_x_forwarded_for" => Field::ForwardedFor,
         "http_host" | "host" => Field::Host,

@@ -50,7 +50,7 @@ pub struct ImportReport {
     pub assumed_size_requests: u64,
     /// Entries with a logged duration.
     pub with_duration: u64,
-    /// The coarsest resolution of the timestamps.
+    /// The resolution of the timestamps: of a log's the finest, of several logs the coarsest.
     pub time_resolution_ns: i64,
     /// Entries that are not in the trace.
     pub skipped: Skipped,

@@ -74,6 +74,16 @@ impl Sums {
     }
 }
 
+/// Entries that the selection leaves out.
+#[derive(Clone, Copy)]
+struct NotSelected {
+    entries: u64,
+    first_ns: i64,
+    last_ns: i64,
+    /// Of the first of them in the log.
+    utc_offset_seconds: i32,
+}
+
 /// What needs no request to be told from another.
 #[derive(Default)]
 struct Totals {
@@ -83,6 +93,7 @@ struct Totals {
     requests: u64,
     span_ns: Option<(i64, i64)>,
     minutes: HashMap<i64, u64>,
+    not_selected: Option<NotSelected>,
 }
 
 impl Totals {
@@ -97,6 +108,16 @@ impl Totals {
         self.span_ns = Some((first.min(first_ns), last.max(last_ns)));
     }
 
+    fn leave_out(&mut self, more: NotSelected) {
+        let known = self.not_selected.unwrap_or(NotSelected { entries: 0, ..more });
+        self.not_selected = Some(NotSelected {
+            entries: known.entries + more.entries,
+            first_ns: known.first_ns.min(more.first_ns),
+            last_ns: known.last_ns.max(more.last_ns),
+            ..known
+        });
+    }
+
     fn add(&mut self, other: &Totals) {
         self.lines += other.lines;
         self.bytes += other.bytes;
@@ -107,6 +128,19 @@ impl Totals {
         }
         for (minute, requests) in &other.minutes {
             *self.minutes.entry(*minute).or_default() += requests;
+        }
+        if let Some(more) = other.not_selected {
+            self.leave_out(more);
+        }
+    }
+
+    /// The error for logs without a request.
+    fn nothing(&self) -> ImportError {
+        match self.not_selected {
+            Some(NotSelected { entries, first_ns, last_ns, utc_offset_seconds }) => {
+                ImportError::nothing_selected(entries, (first_ns, last_ns), utc_offset_seconds)
+            }
+            None => ImportError::Empty,
         }
     }
 }
@@ -133,7 +167,16 @@ impl LineReader {
         let escapes = self.format.escapes();
         let Some(mut entry) = self.format.read(text)? else { return Ok(None) };
         let selection = &self.options.selection;
-        if !selection.selects(&entry) || entry.target.is_empty() {
+        if !selection.selects(&entry) {
+            totals.leave_out(NotSelected {
+                entries: 1,
+                first_ns: entry.logged_unix_ns,
+                last_ns: entry.logged_unix_ns,
+                utc_offset_seconds: entry.utc_offset_seconds,
+            });
+            return Ok(None);
+        }
+        if entry.target.is_empty() {
             return Ok(None);
         }
         selection.rename(&mut entry);
@@ -302,7 +345,7 @@ fn count_distinct<'l>(
         })?;
     }
     if counter.totals.requests == 0 {
-        return Err(ImportError::Empty);
+        return Err(counter.totals.nothing());
     }
     Ok(counter.finish())
 }
@@ -379,6 +422,7 @@ impl Counter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::import::Selection;
 
     fn counted(log: &str) -> Requests {
         let logs = std::iter::once(Log::only(log.as_bytes()));
@@ -455,6 +499,24 @@ mod tests {
             for parsers in [1, 3] {
                 assert_eq!(counted(parsers), alone, "{parsers} threads, {distinct_max} requests");
             }
+        }
+    }
+
+    #[test]
+    fn a_selection_of_nothing_is_no_empty_log() {
+        let line =
+            |minute: u32| format!("a - - [10/Oct/2000:13:{minute:02}:36 -0700] \"GET / HTTP/1.1\" 200 1\n");
+        let log: String = [3, 1, 2].map(line).concat();
+        for parsers in [0, 1] {
+            let logs = std::iter::once(Log { may_read_ahead: true, ..Log::only(log.as_bytes()) });
+            let selection = Selection { methods: vec!["PUT".into()], ..Selection::default() };
+            let options = Options { parsers, selection, ..Options::default() };
+            let refused = count_requests(logs, &options, |_| ControlFlow::Continue(())).unwrap_err();
+            assert_eq!(
+                refused.to_string(),
+                "none of the log's 3 entries is selected; the log is from 2000-10-10T13:01:36-07:00 to \
+                 2000-10-10T13:03:36-07:00"
+            );
         }
     }
 

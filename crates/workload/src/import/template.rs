@@ -42,6 +42,8 @@ enum End {
     Unescaped(Box<[u8]>),
     /// Ends at the next blank or the end of the line; a field that starts with a quote ends at the closing quote.
     Blank,
+    /// Ends at the next blank that is not between values, or at the end of the line.
+    List,
     Line,
 }
 
@@ -51,6 +53,8 @@ pub enum Part {
     /// Literal text.
     Literal(Vec<u8>),
     Field(Field),
+    /// Values of several servers, as nginx writes them: `0.010, 0.200 : 0.005`.
+    List(Field),
     Fixed(Field, usize),
 }
 
@@ -68,6 +72,11 @@ impl Template {
                 }
                 Part::Fixed(field, width) => (*field, End::Width(*width)),
                 Part::Field(field) => (*field, end_of(*field, &before, &parts[index + 1..])?),
+                Part::List(field) => {
+                    let end = end_of(*field, &before, &parts[index + 1..])?;
+                    let is_bare = matches!(&end, End::At(text) if text[..] == *b" ") || end == End::Blank;
+                    (*field, if is_bare { End::List } else { end })
+                }
             };
             steps.push(Step { before: Before::Text(std::mem::take(&mut before).into()), field, end });
         }
@@ -141,6 +150,10 @@ impl End {
                 Some(string) => return split_string(string),
                 None => memchr2(b' ', b'\t', rest).unwrap_or(rest.len()),
             },
+            End::List => {
+                let mut blanks = memchr::memchr2_iter(b' ', b'\t', rest);
+                blanks.find(|&at| !is_between_values(rest, at)).unwrap_or(rest.len())
+            }
             End::Line => rest.len(),
         };
         rest.split_at_checked(length)
@@ -160,6 +173,12 @@ fn positions(rest: &[u8], text: &[u8]) -> impl Iterator<Item = usize> {
 
 fn is_escaped(before: &[u8]) -> bool {
     before.iter().rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
+}
+
+/// Returns true if the blank at `at` is one within `, ` or ` : `.
+fn is_between_values(list: &[u8], at: usize) -> bool {
+    let before = &list[..at];
+    before.ends_with(b",") || before.ends_with(b" :") || list[at..].starts_with(b" : ")
 }
 
 fn split_string(string: &[u8]) -> Option<(&[u8], &[u8])> {

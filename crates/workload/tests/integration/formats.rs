@@ -84,6 +84,11 @@ fn apache_log_format_strings() {
         r#"2001:db8::7 [10/Oct/2000:20:55:36 +0000] "GET /a?b=c HTTP/1.1" 404 - 1500 "example.com:81""#,
         ("2001:db8::7", OCTOBER_2000 * SECOND, Some(1_500_000), "example.com:81", "GET /a?b=c 404 0"),
     );
+    check(
+        r#"%a %t "%r" %>s %b %D %T %{c}a"#,
+        r#"10.1.2.3 [10/Oct/2000:20:55:36 +0000] "GET /a HTTP/1.1" 200 5 215300 0 10.0.0.1"#,
+        ("10.1.2.3", OCTOBER_2000 * SECOND, Some(215_300_000), "", "GET /a 200 5"),
+    );
     let start = OCTOBER_2000 * SECOND + 123_456_000;
     check(
         r#"%{sec}t.%{usec_frac}t %h %{ms}T "%r" %>s %B %{UNIQUE_ID}e"#,
@@ -125,6 +130,31 @@ fn nginx_log_format_strings() {
         r#""$request" $status $body_bytes_sent $remote_addr $msec"#,
         r#""GET /\" x HTTP/1.1" 200 5 h 971211336.000"#,
         ("h", OCTOBER_2000 * SECOND, None, "", r#"GET /\" x 200 5"#),
+    );
+}
+
+#[test]
+fn nginx_lists_of_several_upstream_servers_need_no_quotes() {
+    let known = r#"[$time_local] "$request" $status"#;
+    let check = |format: &str, values: &str, upstream_ns: Option<i64>, host: &str| {
+        let mut format = Format::new(&format!("{known} {format}"), &[]).unwrap();
+        let line = format!("[10/Oct/2000:13:55:36 -0700] \"GET /a HTTP/1.1\" 200 {values}");
+        let entry = format.read(line.as_bytes()).unwrap().unwrap();
+        assert_eq!((entry.upstream_ns, &*entry.host), (upstream_ns, host.as_bytes()), "{values}");
+    };
+    let time = "$upstream_response_time";
+    check(&format!("$request_time {time}"), "0.215 0.010, 0.200", Some(210_000_000), "");
+    check(time, "0.010 : 0.200, - more", Some(210_000_000), "");
+    check(time, "-", None, "");
+    check(&format!("{time} $host"), "0.010, 0.200 : 0.005 site", Some(215_000_000), "site");
+    check(&format!("{time} $host"), "0.010 site", Some(10_000_000), "site");
+    check(&format!("\"{time}\" $host"), r#""0.010, 0.200" site"#, Some(210_000_000), "site");
+    check(&format!("{time} host=$host"), "0.010, 0.200 host=site", Some(210_000_000), "site");
+    check(
+        &format!("$upstream_addr $upstream_status {time} $host"),
+        "10.0.0.1:80, 10.0.0.2:80 502, 200 0.010, 0.200 site",
+        Some(210_000_000),
+        "site",
     );
 }
 

@@ -68,6 +68,22 @@ fn rotated_logs_are_one_however_they_are_named_in_order() {
 }
 
 #[test]
+fn the_finest_time_of_a_log_tells_its_resolution() {
+    let json = |times: &[&str]| -> String {
+        let line = |time: &&str| {
+            format!("{{\"ts\":{time},\"method\":\"GET\",\"uri\":\"/\",\"status\":200,\"size\":5}}\n")
+        };
+        times.iter().map(line).collect()
+    };
+    let micros = json(&["971179200.5", "971179201.123456", "971179202"]);
+    let of_one = imported([log("a", micros.as_bytes())]).unwrap().report.time_resolution_ns;
+    assert_eq!(of_one, 1000);
+    let seconds = line("c", 3, "/");
+    let of_both = imported([log("a", micros.as_bytes()), log("b", seconds.as_bytes())]).unwrap();
+    assert_eq!(of_both.report.time_resolution_ns, 1_000_000_000);
+}
+
+#[test]
 fn logs_may_differ_in_format_and_compression() {
     let combined = line("10.0.0.1", 0, r"/\x5C").replace(" 5\n", " 5 \"-\" \"agent\"\n");
     let json = r#"{"ts":971179205,"remote_ip":"10.0.0.1","method":"GET","uri":"/\\","status":200,"size":5}"#;

@@ -154,7 +154,7 @@ def _climb(carrying: Carrying, change: VerifiedChange) -> None:
             carrying.climb,
             watch=watch,
             steps=[],
-            quickest=None,
+            quickest={},
             latest=None,
             effort=effort,
             schedule=Schedule.of_change(effort, len(CLIMB_FRACTIONS)),

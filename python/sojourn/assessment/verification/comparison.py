@@ -97,15 +97,21 @@ def _beside(load: VerifiedLoad, steps: Sequence[Step], knee: Knee, processors: f
         }
     )
     used = step.server_cpu_fraction.median / processors if step.server_cpu_fraction else 0.0
-    filled = 0.0 if knee.is_lower_bound else load.offered_requests_per_second / knee.requests_per_second
     return load.model_copy(
         update={
             "judged": said,
-            "utilisation": max(load.utilisation or 0.0, used, filled),
+            "utilisation": max(load.utilisation or 0.0, used, _filled(load, knee)),
             "measured": measured,
             "error": error,
         }
     )
+
+
+def _filled(load: VerifiedLoad, knee: Knee) -> float:
+    """The load relative to the measured capacity: 0 where that is only a bound, 1 where no load was carried."""
+    if knee.is_lower_bound:
+        return 0.0
+    return load.offered_requests_per_second / knee.requests_per_second if knee.requests_per_second > 0 else 1.0
 
 
 def measured_at(step: Step) -> Prediction:

@@ -45,6 +45,10 @@ function written(typed, kind) {
 const set = (path, value) => ({ do: "set", path, value: toml(value) });
 const remove = (path) => ({ do: "remove", path });
 
+// The stations whose places a visit holds. The file states one as a name, several as a list.
+const heldBy = (visit) => (isTable(visit) && visit.holds !== undefined ? [visit.holds].flat() : []);
+const setHeld = (path, held) => (held.length ? set([...path, "holds"], held.length === 1 ? held[0] : held) : remove([...path, "holds"]));
+
 // ---- Values
 
 function formOf(value) {
@@ -142,13 +146,13 @@ ${limits}${speed}
 function visit(each, path, index, count, stations) {
   const name = stationOf(each), own = isTable(each) ? each : {}, number = index + 1;
   const list = stations.includes(name) ? stations : [name ?? "?", ...stations];
+  const places = stations.map((at) => [at, `of ${at}`]), held = heldBy(each);
+  const heldPlace = (now, place) => choice(place === 0 ? "Holds a place meanwhile" : "And a place", [...path, "holds", place], [["", "none"], ...places], now, "holds");
   return `<li><div class="visit"><select ${data(path)} data-act="visit" aria-label="station of visit ${number}">${options(list.map((at) => [at, at]), name)}</select>
 ${button("↑", "earlier", path, `visit ${number} earlier`)}${button("↓", "later", path, `visit ${number} later`)}${button("✕", "remove", path, `remove visit ${number}`)}</div>
-<details${own.demand !== undefined || own.holds !== undefined ? " open" : ""}><summary>Own demand, place held</summary>
+<details${own.demand !== undefined || own.holds !== undefined ? " open" : ""}><summary>Own demand, places held</summary>
 ${distribution("Demand of this visit", [...path, "demand"], own.demand, DEMANDS, { none: "as the station's" })}
-${Array.isArray(own.holds)
-    ? field("Holds places meanwhile, in TOML", [...path, "holds"], own.holds, { kind: "toml" })
-    : choice("Holds a place meanwhile", [...path, "holds"], [["", "none"], ...stations.map((at) => [at, `of ${at}`])], own.holds ?? "", "holds")}</details></li>`;
+${[...held, ""].map(heldPlace).join("")}</details></li>`;
 }
 
 function route(each, index, path, isOnly, chosen, stations) {
@@ -278,8 +282,8 @@ function renameStation(content, from, to) {
   const edits = [{ do: "rename", path: ["stations", from], name: to }];
   for (const [path, each] of visitsOf(content)) {
     if (each === from) edits.push(set(path, to));
-    if (isTable(each)) for (const name of ["station", "holds"]) if (each[name] === from) edits.push(set([...path, name], to));
-    if (Array.isArray(each.holds)) each.holds.forEach((held, place) => held === from && edits.push(set([...path, "holds", place], to)));
+    if (isTable(each) && each.station === from) edits.push(set([...path, "station"], to));
+    if (heldBy(each).includes(from)) edits.push(setHeld(path, heldBy(each).map((held) => (held === from ? to : held))));
   }
   if (content.drawing?.[from] !== undefined) edits.push({ do: "rename", path: ["drawing", from], name: to });
   return edits;
@@ -288,13 +292,16 @@ function removeStation(content, name) {
   const edits = [];
   for (const [path, each] of visitsOf(content)) {
     if (stationOf(each) === name) edits.push(remove(path));
-    else if (isTable(each) && each.holds === name) edits.push(remove([...path, "holds"]));
-    else if (Array.isArray(each.holds) && each.holds.includes(name)) edits.push(remove([...path, "holds", each.holds.indexOf(name)]));
+    else if (heldBy(each).includes(name)) edits.push(setHeld(path, heldBy(each).filter((held) => held !== name)));
   }
   return [...edits, remove(["stations", name]), remove(["drawing", name])];
 }
+// The last choice of a visit, which says none, adds a place.
 function holds(content, path, chosen) {
-  return [...asTable(content, path.slice(0, -1)), chosen === "" ? remove(path) : set(path, chosen)];
+  const [visit, place] = [path.slice(0, -2), path.at(-1)];
+  const held = heldBy(at(content, visit));
+  held.splice(place, 1, ...(chosen === "" ? [] : [chosen]));
+  return [...asTable(content, visit), setHeld(visit, held)];
 }
 function visitOf(content, path, chosen) {
   return [isTable(at(content, path)) ? set([...path, "station"], chosen) : set(path, chosen)];

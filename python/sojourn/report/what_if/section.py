@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 
+from sojourn.planning.counts import neighbours
 from sojourn.planning.evaluation import PREFERENCE
 from sojourn.planning.system_document import SystemDocument
 from sojourn.planning.target import LOSS_MAX_DEFAULT
@@ -123,7 +124,7 @@ def _given(document: SystemDocument, question: Question) -> dict[str, object]:
     return {
         "system": document.text,
         "name": document.system.name,
-        "controls": [_control(each, question.names) for each in controls(document)],
+        "controls": [_control(document, each, question.names) for each in controls(document)],
         "classes": [each.name for each in document.system.classes],
         "stations": [each.name for each in document.system.stations if not each.is_delay],
         "preference": PREFERENCE,
@@ -140,8 +141,9 @@ def _loss_max(document: SystemDocument, question: Question) -> float | None:
     return LOSS_MAX_DEFAULT if asked is None else asked
 
 
-def _control(each: Control, names: Mapping[str, str]) -> dict[str, object]:
+def _control(document: SystemDocument, each: Control, names: Mapping[str, str]) -> dict[str, object]:
     shown = each.parameter
+    smaller, larger = neighbours(document, shown)
     label = shown.label
     if shown.path.startswith("class.") and (name := shown.path.split(".")[1]) in names:
         label = label.replace(f" {name}", f" {names[name]}")
@@ -154,6 +156,8 @@ def _control(each: Control, names: Mapping[str, str]) -> dict[str, object]:
         "present": shown.present,
         "low": each.low,
         "high": each.high,
+        "smaller": smaller,
+        "larger": larger,
     }
 
 

@@ -189,12 +189,25 @@ const figures = (response) => preferredAnswer(response, given.preference, state.
 
 function isLoad(path) { return controls.get(path).group === "Load" && !path.endsWith("think_time"); }
 
+// The ends of a count: models refuse a station with more servers than helpers, or more of these than its capacity.
+function ends({ kind, smaller, larger }) {
+  if (kind !== "count") return [0, Infinity];
+  const now = (counts) => Object.entries(counts).map(([path, present]) => state.values.get(path) ?? present);
+  const least = Math.max(1, ...now(smaller)), most = Math.min(Infinity, ...now(larger));
+  return least <= most ? [least, most] : [1, Infinity];
+}
+// The part of a range that is within the ends of a count; the nearest end if none is.
+function within(control, low, high) {
+  const [least, most] = ends(control), from = Math.min(most, Math.max(low, least));
+  return [from, Math.max(from, Math.min(high, most))];
+}
+
 // Values that a target needed, which a curve shows too.
 const reached = new Map();
 
 function range(path) {
   const control = controls.get(path), now = value(path), needs = reached.get(path) ?? now;
-  if (!isLoad(path)) return [Math.min(control.low, now, needs), Math.max(control.high, now, control.kind === "fraction" ? 0 : control.kind === "count" ? Math.ceil(1.5 * needs) : 1.5 * needs)];
+  if (!isLoad(path)) return within(control, Math.min(control.low, now, needs), Math.max(control.high, now, control.kind === "fraction" ? 0 : control.kind === "count" ? Math.ceil(1.5 * needs) : 1.5 * needs));
   const measured = given.measured?.path === path ? Math.max(...given.measured.points.map((each) => each.load)) : 0;
   const response = solved(settings());
   let full = 0;
@@ -302,6 +315,14 @@ function findInputs() {
 function show() {
   for (const control of given.controls) {
     const now = value(control.path), entry = inputs.get(control.path), { slider, input, price } = entry;
+    if (control.kind === "count") {
+      // They follow the other counts of the station.
+      const [least, most] = within(control, control.low, control.high);
+      if (Number(slider.min) !== least || Number(slider.max) !== most) {
+        [slider.min, slider.max] = [least, most];
+        slider.value = now;
+      }
+    }
     if (entry.shown !== now) {
       if (document.activeElement !== slider) slider.value = sliderOf(control, now);
       slider.setAttribute("aria-valuetext", shown(control, now));
@@ -509,9 +530,10 @@ async function needed(mine) {
   };
   const meets = meetsWithin(state.limit);
   const whole = control.kind === "count";
-  const [least, most] = control.kind === "fraction" ? [0, 1] : whole ? [1, Math.max(COUNT_MAX, now)] : [now / REACH, now * REACH];
+  const [fewest, largest] = ends(control);
+  const [least, most] = control.kind === "fraction" ? [0, 1] : whole ? [fewest, Math.min(largest, Math.max(COUNT_MAX, fewest, now))] : [now / REACH, now * REACH];
   try {
-    const top = isLoad(path) || !whole ? most : await sufficient(meets, now, most);
+    const top = isLoad(path) || !whole ? most : await sufficient(meets, Math.max(least, now), most);
     const [atLeast, atTop] = [await meets(least), await meets(top)];
     if (mine !== turn) return;
     const label = control.label, between = `from ${shown(control, least)} to ${shown(control, top)}`;
@@ -542,8 +564,8 @@ async function needed(mine) {
 class Unknown extends Error {}
 
 // The solvers take longer the more servers there are, so the upper end of a count is one that suffices.
-async function sufficient(meets, now, most) {
-  for (let at = Math.max(1, now); at < most; at *= 2) if (await meets(at)) return at;
+async function sufficient(meets, first, most) {
+  for (let at = first; at < most; at *= 2) if (await meets(at)) return at;
   return most;
 }
 

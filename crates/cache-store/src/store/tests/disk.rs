@@ -1,11 +1,14 @@
 //! The disk tier: restarts, refusals, and failing disks.
 
+use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::task::Poll;
 
 use super::*;
+use crate::replacement::{Departure, Item, Policy};
 
 /// A store on `path` with a complete index.
 pub fn open(path: &Path, disk_bytes: u64, settings: Settings) -> Store {
@@ -250,6 +253,90 @@ fn what_is_purged_does_not_come_back() {
     store.purge(&key);
     work(&store);
     assert!(matches!(lookup.object(Waker::noop()), Poll::Ready(None)));
+    assert!(matches!(store.lookup(&key), Lookup::Miss));
+}
+
+/// With its head the disk could begin to write it.
+#[test]
+fn what_is_purged_before_its_head_is_not_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path(), MIB, Settings::default());
+    let key = Key::new(A);
+    let mut fill = fill(&store, &key);
+    assert!(store.purge(&key));
+    fill.start(stored(b"metadata"));
+    fill.append(Arc::from(*b"old"));
+    fill.complete().unwrap();
+    work(&store);
+    assert!(get(&store, &key).is_none() && files(directory.path()).is_empty());
+}
+
+thread_local! {
+    /// What this thread does while it loads an object from disk into memory.
+    static WHILE_LOADING: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+}
+
+/// The default policy, which does that.
+struct Interrupted(Box<dyn Policy>);
+
+impl Policy for Interrupted {
+    fn insert(&mut self, item: Item) {
+        self.0.insert(item);
+    }
+
+    fn touch(&mut self, slot: u32) {
+        self.0.touch(slot);
+        if let Some(act) = WHILE_LOADING.take() {
+            act();
+        }
+    }
+
+    fn choose(&mut self) -> Option<u32> {
+        self.0.choose()
+    }
+
+    fn removed(&mut self, slot: u32, departure: Departure) {
+        self.0.removed(slot, departure);
+    }
+}
+
+const INTERRUPTED: replacement::Kind = replacement::Kind {
+    name: "interrupted",
+    summary: "",
+    start: |budget_bytes| Box::new(Interrupted((replacement::DEFAULT.start)(budget_bytes))),
+};
+
+#[test]
+fn what_is_purged_while_it_is_loaded_is_not_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = DiskSettings {
+        path: directory.path().to_owned(),
+        bytes: MIB,
+        object_bytes_max: MIB,
+        policy: INTERRUPTED,
+        admission: ADMISSIONS[0],
+    };
+    let store = Store::open(Settings::default(), disk).unwrap();
+    let key = Key::new(A);
+    put(&store, &key, &[b"old"]);
+    work(&store);
+    store.0.memory.remove(key.hash());
+    let Lookup::OnDisk(_) = store.lookup(&key) else { panic!("it is on disk") };
+    let (sender, begun) = mpsc::channel();
+    let theirs = store.clone();
+    WHILE_LOADING.set(Some(Box::new(move || {
+        let before = theirs.generation(&Key::new(A));
+        let purging = theirs.clone();
+        sender.send(std::thread::spawn(move || purging.purge(&Key::new(A)))).unwrap();
+        while theirs.generation(&Key::new(A)) == before {
+            std::thread::yield_now();
+        }
+        // Nothing tells how far it comes before it waits for the end of the lookup.
+        std::thread::sleep(Duration::from_millis(50));
+    })));
+    work(&store);
+    assert!(begun.try_recv().expect("it was loaded").join().unwrap());
+    work(&store);
     assert!(matches!(store.lookup(&key), Lookup::Miss));
 }
 

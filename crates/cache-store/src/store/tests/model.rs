@@ -136,7 +136,8 @@ fn give_part(store: &Store, key: u8, is_new: bool, (first, length): (u32, u32), 
         whole_bytes: body.len() as u64,
     };
     let text = text(key);
-    if let Some(mut fill) = store.begin_part(&Key::new(text.as_bytes()), head) {
+    let key_of = Key::new(text.as_bytes());
+    if let Some(mut fill) = store.begin_part(&key_of, store.generation(&key_of), head) {
         body[first..=last].chunks(30_000).for_each(|chunk| fill.append(&chunk.into()));
         fill.end();
         model.parts.insert(key, version);

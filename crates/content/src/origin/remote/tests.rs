@@ -398,6 +398,60 @@ fn credentials_are_renewed_before_they_expire() {
     assert!(container.heads()[0].starts_with("GET /v2/credentials?x HTTP/1.1\r\n"));
 }
 
+/// As EKS replaces the token of a pod.
+#[test]
+fn the_token_for_a_container_is_read_again_for_each_renewal() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, next) = (folder.path().join("token"), folder.path().join("next"));
+    std::fs::write(&file, "first\n").unwrap();
+    std::fs::write(&next, "second\n").unwrap();
+    let container = Upstream::start(|peer| {
+        while let Some(head) = peer.head() {
+            let token = head.lines().find_map(|line| line.strip_prefix("Authorization: ")).unwrap();
+            peer.send(&answer(&json(token, 2)));
+        }
+    });
+    let source = |file: &str| Source::Container {
+        url: format!("http://{}/", container.address),
+        authorization: Some("from the environment".to_owned()),
+        authorization_file: Some(file.to_owned()),
+    };
+    let renewed = signer(source(file.to_str().unwrap())).unwrap();
+    assert_eq!(key_of(&renewed), "first");
+    std::fs::rename(next, &file).unwrap();
+    until("they are renewed", || (key_of(&renewed) == "second").then_some(()));
+    let error = signer(source("/none")).unwrap_err();
+    assert!(error.starts_with("no credentials from the container") && error.contains("/none"), "{error}");
+}
+
+/// Without waiting for the minute after which they are read anyway.
+#[test]
+fn keys_of_a_file_are_read_again_once_the_store_refuses_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let files =
+        SharedFiles { config: folder.path().join("config"), credentials: folder.path().join("credentials") };
+    let write = |(id, secret): (&str, &str)| {
+        let text = format!("[mine]\naws_access_key_id = {id}\naws_secret_access_key = {secret}\n");
+        std::fs::write(&files.credentials, text).unwrap();
+    };
+    write(("AKIDOLD", "old"));
+    let provider = Provider { source: Source::Profile("mine".to_owned()), files: files.clone(), tls: None };
+    let signer = Arc::new(Signer::new(REGION.to_owned(), provider).unwrap());
+    let objects = ObjectStore::start();
+    objects.put("/bucket/a", "hello", "");
+    let client = Client::new(&objects.url(), None, TIMEOUTS, 4).unwrap();
+    let store = HttpStore::new(client, "/bucket/".to_owned(), Some(Arc::clone(&signer)));
+    let error = store.open(b"a", None, CHUNK).unwrap_err();
+    assert!(error.to_string().contains("InvalidAccessKeyId"), "{error}");
+    write(KEY);
+    until("the new ones", || store.open(b"a", None, CHUNK).is_ok().then_some(()));
+    assert_eq!(key_of(&signer), KEY.0);
+    // They are gone: the last ones are used on.
+    std::fs::remove_file(&files.credentials).unwrap();
+    assert!(signer.renew_if_refused("ExpiredToken"));
+    assert!(store.open(b"a", None, CHUNK).is_ok());
+}
+
 #[test]
 fn a_role_is_assumed_with_the_token_of_a_file() {
     let sts = Upstream::start(|peer| {

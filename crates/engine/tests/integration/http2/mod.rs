@@ -8,13 +8,13 @@ mod probe;
 mod uploads;
 
 use std::io::{Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::engine::tls::{Identity, VERSIONS, connect};
-use crate::engine::{Server, over_all};
+use crate::engine::{DEADLINE, Server, over_all};
 use client::Client;
 use rustls::{ClientConfig, SupportedProtocolVersion};
 use sojourn_server::Counter;
@@ -228,6 +228,50 @@ fn expect_goodbye<S: Read + Write>(client: &mut sojourn_testing::Client<S>, said
     client.send(said);
     let rest = client.rest();
     assert_eq!(frames(&rest, GOAWAY).len(), 1, "{rest:?}");
+}
+
+#[test]
+fn who_only_pings_is_left() {
+    const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0pingpong";
+    let idle = format!("{}ms", IDLE.as_millis());
+    let identity = Identity::new();
+    let config = offering(&identity, &VERSIONS, &["h2"]);
+    let flags = [&identity.flags()[..], &["--idle-timeout", &idle]].concat();
+    over_all(&flags, |server, _| {
+        for first_bytes in [0, 5] {
+            let mut client = server.connect();
+            greet(&mut client, HELLO.len());
+            ping_until_left(&server, &client.stream, first_bytes, || PING.to_vec());
+            let mut client = connect(server.another_address(0), &config);
+            greet(&mut client, HELLO.len());
+            let (session, socket) = (&mut client.stream.conn, &client.stream.sock);
+            ping_until_left(&server, socket, first_bytes, || {
+                let mut record = Vec::new();
+                session.writer().write_all(PING).unwrap();
+                session.write_tls(&mut record).unwrap();
+                record
+            });
+        }
+    });
+}
+
+/// Sends pings, of each so many bytes first and then the rest, until the server has left another client.
+fn ping_until_left(
+    server: &Server,
+    mut socket: &TcpStream,
+    first_bytes: usize,
+    mut ping: impl FnMut() -> Vec<u8>,
+) {
+    let (begun, before) = (Instant::now(), server.counters().value(Counter::Timeouts));
+    while server.counters().value(Counter::Timeouts) == before {
+        assert!(begun.elapsed() < DEADLINE, "it is still there");
+        let ping = ping();
+        for part in [&ping[..first_bytes], &ping[first_bytes..]] {
+            // The server may have closed.
+            let _ = socket.write_all(part);
+            std::thread::sleep(IDLE / 6);
+        }
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use sojourn_measure::{Nanos, clock};
 
 use crate::{
-    clients::{Run, connection::Connection},
+    clients::{Ended, Run, connection::Connection},
     http::{cause::Cause, connection::State},
     statistics::step::PendingRequest,
 };
@@ -53,7 +53,7 @@ impl Run<'_> {
         self.table.clients[owner].connection = None;
         self.table.clients[owner].failure = None;
         if under_way > 0 {
-            self.advance(owner, at, Some(cause));
+            self.advance(owner, at, Ended::Failed);
         } else {
             self.fail_client(owner, cause, at);
         }
@@ -67,7 +67,7 @@ impl Run<'_> {
         match self.table.clients[key].pending {
             Some(pending) if pending.acted > Nanos::ZERO => {
                 self.recorder.fail(&pending, cause, at);
-                self.advance(key, at, Some(cause));
+                self.advance(key, at, Ended::Failed);
             }
             // Nothing was in flight: the client reconnects when its request is due.
             _ => {}

@@ -9,7 +9,7 @@ use std::mem;
 use sojourn_measure::{Nanos, clock};
 
 use crate::{
-    clients::Run,
+    clients::{Ended, Run},
     http::{
         cause::Cause,
         connection::{Read, Received},
@@ -157,7 +157,7 @@ impl Run<'_> {
             return self.follow(owner, pending, clock::now());
         }
         let failure = self.table.clients[owner].failure.take().or(failure);
-        self.advance(owner, at, failure);
+        self.advance(owner, at, Ended::answered(failure));
     }
 
     /// Records a response; returns what is wrong with it, if anything.

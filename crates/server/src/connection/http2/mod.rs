@@ -48,6 +48,8 @@ pub struct Http2 {
     cancelled: u32,
     /// Counts how often a stream was served.
     progress: u64,
+    /// Every request so far is answered, and the answers are sent.
+    is_quiet: bool,
     is_stopping: bool,
 }
 
@@ -80,6 +82,7 @@ impl Http2 {
             answered: 0,
             cancelled: 0,
             progress: 0,
+            is_quiet: false,
             is_stopping: false,
         }
     }
@@ -161,6 +164,8 @@ impl Http2 {
     pub fn waits_for(&self) -> Wait {
         match self.operation {
             Operation::Lingering(_) => Wait::End,
+            // It is no answer to a request: PING may come for ever.
+            Operation::Sending if self.is_quiet && !self.protocol.is_over() => Wait::Quiet(self.requests),
             Operation::Sending => Wait::Client,
             _ if self.streams.iter().any(|stream| stream.is_sending()) => Wait::Window,
             _ if self.streams.iter().any(|stream| stream.waits_for_disk()) => Wait::Disk,
@@ -187,7 +192,7 @@ impl Http2 {
     }
 
     fn is_in_request(&self) -> bool {
-        self.protocol.is_partial() || !self.streams.is_empty()
+        self.protocol.is_in_head() || !self.streams.is_empty()
     }
 
     /// Does everything that needs no driver, and returns the driver's next want.
@@ -208,6 +213,7 @@ impl Http2 {
             return Want::Send(self.wire.take(&mut self.protocol, is_over));
         }
         self.operation = Operation::Receiving;
+        self.is_quiet = self.streams.is_empty();
         self.give_back(context);
         self.start()
     }
@@ -307,6 +313,7 @@ impl Http2 {
 
     fn count_request(&mut self, context: &mut Context<'_>) {
         self.requests = self.requests.wrapping_add(1);
+        self.is_quiet = false;
         context.served.count(Counter::Streams);
     }
 }

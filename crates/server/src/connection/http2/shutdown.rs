@@ -3,7 +3,7 @@
 use sojourn_http::http2::ErrorCode;
 
 use super::{Http2, Operation};
-use crate::connection::{Context, Reason, Wait, Want};
+use crate::connection::{Context, Reason, Want};
 use crate::counters::Counter;
 
 impl Http2 {
@@ -25,9 +25,9 @@ impl Http2 {
     /// The deadline has passed: sends GOAWAY, unless the client does not read, behind the answers to requests whose bodies
     /// have not arrived.
     pub(super) fn expire(&mut self, context: &mut Context<'_>) -> Option<Want> {
-        match self.waits_for() {
-            Wait::End => return Some(Want::Close(Reason::Finished)),
-            Wait::Client => return Some(Want::Close(Reason::TimedOut)),
+        match self.operation {
+            Operation::Lingering(_) => return Some(Want::Close(Reason::Finished)),
+            Operation::Sending => return Some(Want::Close(Reason::TimedOut)),
             _ => {}
         }
         context.served.count(Counter::Timeouts);

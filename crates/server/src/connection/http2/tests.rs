@@ -265,6 +265,32 @@ fn incomplete_requests_time_out() {
     assert!(matches!(server.want, Want::Close(Reason::Finished)));
 }
 
+#[test]
+fn a_ping_buys_no_time() {
+    const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0pingpong";
+    let root = fixture::site();
+    let (mut server, mut client) = (Server::new(root.path()), Client::new(1 << 20));
+    client.get("/hello.txt");
+    client.talk(&mut server, true);
+    for first_bytes in [0, 5, 12] {
+        let (first, rest) = PING.split_at(first_bytes);
+        if !first.is_empty() {
+            server.receive(first);
+        }
+        assert_eq!(server.machine.waits_for(), Wait::Quiet(1));
+        let mut buffer = server.bench.pool.take_buffer();
+        buffer.space().extend_from_slice(rest);
+        let Want::Send(answer) = server.handle(Event::Received(buffer)) else { panic!("it is answered") };
+        assert_eq!(server.machine.waits_for(), Wait::Quiet(1));
+        server.happen(Event::Sent(answer));
+        assert_eq!(server.machine.waits_for(), Wait::Quiet(1));
+    }
+    let mut buffer = server.bench.pool.take_buffer();
+    buffer.space().extend_from_slice(PING);
+    assert!(matches!(server.handle(Event::Received(buffer)), Want::Send(_)));
+    assert!(matches!(server.handle(Event::Expired), Want::Close(Reason::TimedOut)), "it does not read");
+}
+
 /// A server whose handler takes so much of each body.
 fn body_echo(root: &std::path::Path, taken_bytes_max: usize) -> Server {
     let mut server = Server::new(root);

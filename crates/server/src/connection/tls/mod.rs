@@ -182,17 +182,20 @@ impl TlsConnection {
             (_, State::Clear(http)) => http.waits_for(),
             (_, State::Handshake(Some(_))) => Wait::UpstreamConnect,
             (_, State::Open(Inner::Launched(machine))) => machine.waits_for(),
-            // Both directions of a tunnel have the same timeout.
-            (Operation::Sending, State::Open(inner)) if inner.waits_for() == Wait::Tunnel => Wait::Tunnel,
+            (Operation::Sending, State::Open(inner)) => match inner.waits_for() {
+                // Both directions of a tunnel have the same timeout, and what is sent between two requests buys no time.
+                wait @ (Wait::Tunnel | Wait::Quiet(_)) => wait,
+                _ => Wait::Client,
+            },
             (Operation::Sending, _) => Wait::Client,
             (Operation::Loading, _) => Wait::Disk,
             (Operation::Discarding(_), _) => Wait::End,
             (Operation::Nothing, State::Handshake(None)) if self.undelivered_bytes == 0 => Wait::Request,
             (Operation::Nothing, State::Handshake(None)) => Wait::Head(0),
             (Operation::Nothing, State::Open(inner)) => match inner.waits_for() {
-                // A part of a TLS record is part of a request. The inner connection counts requests upwards from 0, this
-                // downwards.
-                Wait::Request | Wait::Quiet(_) if self.undelivered_bytes > 0 => Wait::Head(!self.deliveries),
+                // A part of a TLS record is part of a request, unless other frames may come for ever. The inner connection
+                // counts requests upwards from 0, this downwards.
+                Wait::Request if self.undelivered_bytes > 0 => Wait::Head(!self.deliveries),
                 wait => wait,
             },
         }

@@ -188,11 +188,16 @@ fn a_part_of_a_record_is_nothing_for_who_looks_or_has_waited() {
     let want = pair.receive(&ping[1..2]);
     assert!(matches!(pair.settle(want), Want::Receive(_)));
     assert!(pair.has_received(HELLO_DATA) && !pair.has_received(PING_ACK));
-    assert!(matches!(pair.layer.waits_for(), Wait::Head(_)));
+    assert_eq!(pair.layer.waits_for(), Wait::Quiet(1));
     let want = pair.receive(&ping[2..]);
     assert!(matches!(pair.settle(want), Want::Receive(_)));
     assert!(pair.has_received(PING_ACK));
-    assert!(matches!(pair.layer.waits_for(), Wait::Quiet(1)));
+    assert_eq!(pair.layer.waits_for(), Wait::Quiet(1));
+    // What the layer has to say itself buys no time, either.
+    let ping = pair.record(PING);
+    pair.layer.session.refresh_traffic_keys().unwrap();
+    assert!(matches!(pair.receive(&ping[..1]), Want::Send(_)));
+    assert_eq!(pair.layer.waits_for(), Wait::Quiet(1));
 }
 
 #[test]

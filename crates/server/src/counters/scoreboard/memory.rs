@@ -37,6 +37,8 @@ pub struct OfServer {
     pub log_incomplete: AtomicU64,
     /// Not 0 once a successor serves.
     pub has_successor: AtomicU64,
+    /// How many connections may still be accepted after a stop, and one; 0 before anybody has counted who waits.
+    pub left_after_stop: AtomicU64,
 }
 
 /// The part of a loop or process. Neighbours share no cache line.

@@ -193,6 +193,19 @@ impl Scoreboard {
         self.memory.server.has_successor.load(Ordering::Acquire) != 0
     }
 
+    /// Takes one of the connections that workers which share a listener may still accept after a stop, all of them together: as
+    /// many as `waiting` says to the first. Returns false if none is left.
+    pub fn take_after_stop(&self, waiting: impl FnOnce() -> usize) -> bool {
+        let left = &self.memory.server.left_after_stop;
+        if left.load(Ordering::Relaxed) == 0 {
+            // If several count at the same time, the first one is right.
+            let counted = waiting() as u64 + 1;
+            let _ = left.compare_exchange(0, counted, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        let less = |left: u64| left.checked_sub(1).filter(|left| *left > 0);
+        left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
     /// Returns true if a process left an incomplete line in the log file, which the caller must then end.
     pub fn take_log_incomplete(&self) -> bool {
         self.memory.server.log_incomplete.swap(0, Ordering::AcqRel) != 0
@@ -319,6 +332,15 @@ mod tests {
         scoreboard.retire(slot);
         assert!(scoreboard.acquire(peer, &limits).is_ok());
         assert!(!scoreboard.permit(&scoreboard.slot()).is_taken());
+    }
+
+    #[test]
+    fn after_a_stop_as_many_are_accepted_as_waited() {
+        let scoreboard = Scoreboard::new();
+        // Who asks later counts later.
+        let taken: Vec<bool> = (2..6).map(|waiting| scoreboard.take_after_stop(|| waiting)).collect();
+        assert_eq!(taken, [true, true, false, false]);
+        assert!(!Scoreboard::new().take_after_stop(|| 0));
     }
 
     #[test]

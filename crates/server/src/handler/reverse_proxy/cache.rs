@@ -18,6 +18,7 @@ use sojourn_http_cache::{
 };
 
 use super::cache_lookup::Kept;
+use super::cache_miss::Generation;
 use super::fetch_range::{answers, fetch_range, is_for_part};
 use super::hit_for_miss::HitForMiss;
 use super::purged_tags::PurgedTags;
@@ -247,6 +248,7 @@ impl Cache {
         };
         CacheMiss {
             key: key.clone().into_owned(),
+            generation: self.generation(key),
             may_join: is_get
                 && is_for_anybody
                 && request.range.is_none()
@@ -259,6 +261,11 @@ impl Cache {
             variants: kept.variants.clone(),
             about,
         }
+    }
+
+    /// The purges so far, for a request that is about to be sent.
+    pub(super) fn generation(&self, key: &Key<'_>) -> Generation {
+        Generation { key: self.store.generation(key), tags: self.purges.count() }
     }
 
     /// Invalidates what a successful request with `method` may have changed.

@@ -7,10 +7,20 @@ use sojourn_http_cache::{Forwarded, Metadata, RequestDirectives, Spelling, Targe
 
 use super::FetchRange;
 
+/// The purges that preceded a request. What was purged since then must not be stored when the response arrives.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Generation {
+    /// The [generation](sojourn_cache_store::Store::generation) of the request's key.
+    pub key: u64,
+    /// The number of tags purged.
+    pub tags: u64,
+}
+
 /// A cache miss whose response may be stored, or may update a stored one (HEAD).
 #[derive(Clone, Debug)]
 pub struct CacheMiss {
     pub key: Key<'static>,
+    pub(super) generation: Generation,
     /// True if it may be coalesced with another request.
     pub may_join: bool,
     pub why: Forwarded,
@@ -69,6 +79,8 @@ pub struct Changes {
     pub host: Box<[u8]>,
     pub path: Box<[u8]>,
     pub spelling: Spelling,
+    /// The generation of the target.
+    pub(super) generation: Generation,
 }
 
 impl Changes {

@@ -92,9 +92,13 @@ impl Cache {
         whole_bytes: u64,
         metadata: &[u8],
     ) -> Option<PartInsertion> {
-        let vary = vary_of(&Metadata::read(metadata).ok()?, miss);
+        let stored = Metadata::read(metadata).ok()?;
+        if self.purges.is_purged_since(&stored, miss.generation.tags) {
+            return None;
+        }
+        let vary = vary_of(&stored, miss);
         let head = PartHead { metadata: metadata.into(), vary, tag: tag.into(), range, whole_bytes };
-        self.store.begin_part(&miss.key, head)
+        self.store.begin_part(&miss.key, miss.generation.key, head)
     }
 
     /// Combines stored and received bytes; `None` if the response is not what was requested.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use sojourn_cache_store::{BusyObject, Stage as BusyStage};
-use sojourn_http::request::Request;
+use sojourn_http::request::{Method, Request};
 use sojourn_http::{head, upstream};
 use sojourn_http_cache::{CacheStatus, Forwarded, Metadata};
 
@@ -75,7 +75,9 @@ impl ReverseProxy {
             is_collapsed: !relay.reader.is_first(),
             ..CacheStatus::default()
         };
-        if let Some(stored) = stored.filter(|stored| is_current(request, stored)) {
+        // RFC 9110, 13.2.1: the conditions of a POST, whose response may be stored, too, are for the origin.
+        let may_be_current = matches!(request.method, Method::Get | Method::Head);
+        if let Some(stored) = stored.filter(|stored| may_be_current && is_current(request, stored)) {
             // The whole object was requested, and the client already has it.
             self.upstream_client.leave(relay.flow, relay.reader);
             return self.answer_not_modified(request, &stored, answer.status, status, response);

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use sojourn_cache_store::Key;
 use sojourn_cgi::{Application, Client, Ends, fastcgi};
 use sojourn_content::HostId;
 use sojourn_http::request::{Body, Method, Request, Version};
@@ -15,6 +16,7 @@ use sojourn_http_cache::forward::{self, Hop, Originator, Passing, Purpose, Via, 
 use sojourn_http_cache::key::{normalised_host, rooted};
 use sojourn_http_cache::upgrade::{append_upgrade, offered};
 
+use super::cache_miss::Generation;
 use super::{Cache, CacheMiss, Changes, FetchRange, Flow, Proxy, RequestHead, Upload};
 
 /// The usual size of the fields added to a head.
@@ -144,13 +146,19 @@ pub fn build_flow(
     let origin = proxy.forward.as_ref().and_then(|rules| rules.origin(request, ask.peer).ok());
     flow.origin = origin.map(Arc::new);
     flow.changes = (!matches!(request.method, Method::Get | Method::Head | Method::Options)).then(|| {
-        Box::new(Changes {
+        let mut changes = Changes {
             method: method.into(),
             scheme: ask.scheme(),
             host: host(request, ask, proxy).into(),
             path: request.target.into(),
             spelling: proxy.spelling(),
-        })
+            generation: Generation::default(),
+        };
+        if let Some(cache) = &proxy.cache {
+            let text = changes.target().key();
+            changes.generation = cache.generation(&Key::new(&text));
+        }
+        Box::new(changes)
     });
     flow
 }

@@ -15,6 +15,7 @@ use sojourn_http_cache::{
     storable,
 };
 
+use super::cache_miss::Generation;
 use super::{Cache, CacheMiss, Changes, Combination, FetchRange, Revalidation};
 
 /// The head of a response, with its request.
@@ -111,10 +112,11 @@ impl Cache {
         let Received { moments, via, .. } = *received;
         let revalidation = |object, is_for_all| Revalidation { object, upstream_status: 304, is_for_all };
         let key = key_of(&miss.key, current);
+        let is_purged = self.purges.is_purged_since(current, miss.generation.tags);
+        let is_current = !is_purged && self.store.is_current(&key, object);
         match freshen(current, &received.request(miss), fields, moments, via, &self.policy) {
             Freshened::Stored(metadata) => {
                 self.note_sharing(miss, &metadata);
-                let is_current = self.store.is_current(&key, object);
                 let fresh = match is_current {
                     true => self.store.freshen(object, &metadata),
                     // Replaced or purged meanwhile: it is not stored again, and answers only this client.
@@ -123,10 +125,11 @@ impl Cache {
                 if is_current {
                     self.store_as_variant(&fresh, miss, received, claim);
                 }
-                ResponseAction::Stored(revalidation(fresh, is_current || self.held(&key).is_some()))
+                let is_for_all = is_current || !is_purged && self.held(&key).is_some();
+                ResponseAction::Stored(revalidation(fresh, is_for_all))
             }
             Freshened::Apart(metadata, lines) => {
-                if self.store.is_current(&key, object) {
+                if is_current {
                     self.store.freshen(object, &metadata);
                 }
                 ResponseAction::Stored(revalidation(once(object, current, &lines, moments.response), false))
@@ -176,7 +179,8 @@ impl Cache {
         let Ok(stored) = Metadata::read(object.metadata()) else { return };
         let Received { head, moments, via, .. } = *received;
         let (key, fields) = (key_of(&miss.key, &stored), Section(head.fields));
-        if head.status != 200 || !self.store.is_current(&key, object) {
+        let is_purged = self.purges.is_purged_since(&stored, miss.generation.tags);
+        if head.status != 200 || is_purged || !self.store.is_current(&key, object) {
             return;
         }
         // What is stored with another status is not what a GET would bring now.
@@ -228,7 +232,8 @@ impl Cache {
         self.start(miss, metadata, length, claim)
     }
 
-    /// Starts to store a body within the size limit; `None` if another request does.
+    /// Starts to store a body within the size limit; `None` if another request does, or if it was purged since it was
+    /// requested.
     pub(super) fn start(
         &self,
         miss: &CacheMiss,
@@ -236,13 +241,20 @@ impl Cache {
         length: Option<u64>,
         claim: &mut Option<Insertion>,
     ) -> Option<Insertion> {
-        let vary = vary_of(&Metadata::read(&metadata).ok()?, miss);
+        let stored = Metadata::read(&metadata).ok()?;
+        if self.purges.is_purged_since(&stored, miss.generation.tags) {
+            return None;
+        }
+        let vary = vary_of(&stored, miss);
         let may_be_shared = self.note_sharing(miss, &metadata);
+        let is_current = || self.store.generation(&miss.key) == miss.generation.key;
         let mut fill = match claim.take() {
+            // A purge since it was claimed has found it.
             Some(fill) => fill,
             None => match self.store.begin(&miss.key, miss.known.as_ref()) {
-                InsertOutcome::Insert(fill) => fill,
-                InsertOutcome::Busy(_) | InsertOutcome::Hit(_) => return None,
+                // Begun first: a purge from here on finds it.
+                InsertOutcome::Insert(fill) if is_current() => fill,
+                InsertOutcome::Insert(_) | InsertOutcome::Busy(_) | InsertOutcome::Hit(_) => return None,
             },
         };
         if may_be_shared {
@@ -290,6 +302,8 @@ impl Cache {
         let text = target.key();
         let miss = CacheMiss {
             key: Key::new(&text).into_owned(),
+            // Its own invalidation is one more.
+            generation: Generation { key: changes.generation.key + 1, ..changes.generation },
             may_join: false,
             why: Forwarded::Method,
             fetch_range: FetchRange::Whole,

@@ -9,17 +9,16 @@ use sojourn_http::range::{self, ByteRange, Selection};
 use sojourn_http::request::{Method, Request, Version};
 use sojourn_http::{Status, head};
 
-use super::{Exchange, Loaded, StaticFiles, append_status_fields};
+use super::{Attempt, Exchange, Loaded, StaticFiles, append_status_fields};
 use crate::connection::{ExchangeId, HEAD_ALIGNMENT_BYTES, Piece, Response, Step};
 use crate::handler::stream::{Part, Stream, append_boundary, parts_of};
 
 impl StaticFiles {
-    /// Answers with a document, whose body may be available. With `instead`, it is sent with that status in place of
-    /// the requested document.
+    /// Answers with a document, whose body may be available.
     pub(super) fn document(
         &mut self,
         request: &Request<'_>,
-        instead: Option<Status>,
+        attempt: Attempt,
         document: &Arc<Document>,
         body: Option<Loaded>,
         response: &mut Response<'_, '_>,
@@ -27,8 +26,8 @@ impl StaticFiles {
         let Some(document) = choose(document, request) else {
             return self.page(request, Status::NotAcceptable, response);
         };
-        if instead.is_some_and(|status| status != Status::Ok) {
-            return self.whole(request, instead, document, body, response);
+        if attempt.instead.is_some_and(|status| status != Status::Ok) {
+            return self.whole(request, attempt, document, body, response);
         }
         let current = Validators { entity_tag: document.entity_tag.as_bytes(), modified: document.modified };
         match request.conditions.verdict(current) {
@@ -47,23 +46,23 @@ impl StaticFiles {
                 Selection::Parts(parts) if parts.len() > 1 && document.coding.is_some() => {}
                 Selection::Nothing => return no_such_range(request, document.size, response),
                 Selection::Parts(ranges) => {
-                    return self.partial(request, instead, document, body, &ranges, response);
+                    return self.partial(request, attempt, document, body, &ranges, response);
                 }
             }
         }
-        self.whole(request, instead, document, body, response)
+        self.whole(request, attempt, document, body, response)
     }
 
     /// The whole document, regardless of the request's conditions.
     fn whole(
         &mut self,
         request: &Request<'_>,
-        instead: Option<Status>,
+        attempt: Attempt,
         document: &Arc<Document>,
         body: Option<Loaded>,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        let status = instead.unwrap_or(Status::Ok);
+        let status = attempt.instead.unwrap_or(Status::Ok);
         if request.method == Method::Head || document.size == 0 {
             self.begin_document(request, status, document, response);
             return response.answered(request, status.code());
@@ -71,7 +70,7 @@ impl StaticFiles {
         let from_memory = document.size <= in_memory_bytes_max(request, response);
         if !from_memory || document.size > CHUNK_BYTES {
             if let Some(range) = self.first_chunk(document, 0, body.as_ref()) {
-                return self.load(range, instead, response);
+                return self.load(range, attempt, response);
             }
             self.begin_document(request, status, document, response);
             let stream = Stream::new(Arc::clone(document), from_memory).beginning_with(body);
@@ -79,7 +78,7 @@ impl StaticFiles {
         }
         let loaded = body.map(|body| body.bytes);
         let Some(body) = loaded.or_else(|| self.caches.chunk(document, 0).cloned()) else {
-            return self.load(FileRange::whole(document), instead, response);
+            return self.load(FileRange::whole(document), attempt, response);
         };
         self.begin_document(request, status, document, response);
         if body.len() as u64 <= response.shared.send_path.copied_bytes_max {
@@ -145,7 +144,7 @@ impl StaticFiles {
     fn partial(
         &mut self,
         request: &Request<'_>,
-        instead: Option<Status>,
+        attempt: Attempt,
         document: &Arc<Document>,
         body: Option<Loaded>,
         ranges: &[ByteRange],
@@ -154,7 +153,7 @@ impl StaticFiles {
         let is_small = document.size <= in_memory_bytes_max(request, response).min(CHUNK_BYTES);
         if !is_small {
             if let Some(range) = self.first_chunk(document, ranges[0].first, body.as_ref()) {
-                return self.load(range, instead, response);
+                return self.load(range, attempt, response);
             }
             let mut parts = begin_partial(request, document, ranges, response);
             response.body(&parts.remove(0).preamble);
@@ -163,7 +162,7 @@ impl StaticFiles {
         }
         let loaded = body.map(|body| body.bytes);
         let Some(body) = loaded.or_else(|| self.caches.chunk(document, 0).cloned()) else {
-            return self.load(FileRange::whole(document), instead, response);
+            return self.load(FileRange::whole(document), attempt, response);
         };
         for Part { preamble, range } in begin_partial(request, document, ranges, response) {
             response.body(&preamble);

@@ -62,17 +62,27 @@ enum Exchange {
     Waiting {
         /// What is being read of a document's body.
         range: Option<FileRange>,
-        /// The status with which the document is sent in place of the requested one.
-        instead: Option<Status>,
+        attempt: Attempt,
     },
     /// A body is being sent.
     Sending(Stream),
+}
+
+/// An attempt to answer with a document.
+#[derive(Clone, Copy, Debug, Default)]
+struct Attempt {
+    /// The status with which it is sent in place of the requested one.
+    instead: Option<Status>,
+    /// When it was read for the first time, it was not what had been opened.
+    is_second: bool,
 }
 
 #[derive(Debug)]
 enum Arrived {
     Opened(Result<Opened, OpenError>),
     Body(FileRange, Result<Arc<[u8]>, LoadError>),
+    /// The document is no longer what was opened.
+    Outdated,
     Refused,
 }
 
@@ -85,7 +95,7 @@ impl StaticFiles {
         &mut self,
         request: &Request<'_>,
         arrived: Option<Arrived>,
-        instead: Option<Status>,
+        attempt: Attempt,
         response: &mut Response<'_, '_>,
     ) -> Step {
         if response.is_misdirected(request) {
@@ -104,32 +114,32 @@ impl StaticFiles {
         let Some(host) = self.hosts.find(request.host) else {
             return response.page(request, Status::MisdirectedRequest);
         };
-        if let Some(status) = instead {
-            return self.answer_instead(request, host, status, arrived, response);
+        if let Some(status) = attempt.instead {
+            return self.answer_instead(request, host, status, arrived, attempt.is_second, response);
         }
         let resource = Resource { host, path };
         let body_bytes_max = in_memory_bytes_max(request, response).min(CHUNK_BYTES);
         match resolve(&resource, arrived, body_bytes_max, &mut self.caches, response.shared) {
-            Resolved::Document(document, body) => self.document(request, None, &document, body, response),
+            Resolved::Document(document, body) => self.document(request, attempt, &document, body, response),
             Resolved::Directory => redirect(request, &resource.path, response),
             Resolved::Failed(status) => self.fail(request, host, status, response),
-            Resolved::Unknown(opening) => self.open(opening, None, response),
+            Resolved::Unknown(opening) => self.open(opening, attempt, response),
         }
     }
 
-    fn open(&mut self, opening: Opening, instead: Option<Status>, response: &Response<'_, '_>) -> Step {
+    fn open(&mut self, opening: Opening, attempt: Attempt, response: &Response<'_, '_>) -> Step {
         if response.has_earlier_output() {
             return Step::Flush;
         }
-        let id = self.exchanges.insert(Exchange::Waiting { range: None, instead });
+        let id = self.exchanges.insert(Exchange::Waiting { range: None, attempt });
         Step::Open(ExchangeId(id), opening)
     }
 
-    fn load(&mut self, range: FileRange, instead: Option<Status>, response: &Response<'_, '_>) -> Step {
+    fn load(&mut self, range: FileRange, attempt: Attempt, response: &Response<'_, '_>) -> Step {
         if response.has_earlier_output() {
             return Step::Flush;
         }
-        let waiting = Exchange::Waiting { range: Some(range.clone()), instead };
+        let waiting = Exchange::Waiting { range: Some(range.clone()), attempt };
         Step::Load(ExchangeId(self.exchanges.insert(waiting)), range)
     }
 
@@ -142,7 +152,7 @@ impl StaticFiles {
 
 impl Handler for StaticFiles {
     fn begin(&mut self, request: &Request<'_>, response: &mut Response<'_, '_>) -> Step {
-        self.answer(request, None, None, response)
+        self.answer(request, None, Attempt::default(), response)
     }
 
     fn resume(
@@ -152,11 +162,16 @@ impl Handler for StaticFiles {
         request: &Request<'_>,
         response: &mut Response<'_, '_>,
     ) -> Step {
-        let Exchange::Waiting { range, instead } = self.exchanges.remove(exchange.0) else {
+        let Exchange::Waiting { range, mut attempt } = self.exchanges.remove(exchange.0) else {
             unreachable!("what is being sent is not resumed")
         };
         let arrived = match (event, range) {
             (ExchangeEvent::Done(Done::Opened(opened)), _) => Some(Arrived::Opened(opened)),
+            // It is opened again once only: it may never be as long as its origin says.
+            (ExchangeEvent::Done(Done::Loaded(Err(LoadError::Truncated))), Some(_)) if !attempt.is_second => {
+                attempt.is_second = true;
+                Some(Arrived::Outdated)
+            }
             (ExchangeEvent::Done(Done::Loaded(loaded)), Some(range)) => {
                 let body = loaded.map(|body| body.expect("it is read into memory"));
                 Some(Arrived::Body(range, body))
@@ -164,7 +179,7 @@ impl Handler for StaticFiles {
             (ExchangeEvent::Refused, _) => Some(Arrived::Refused),
             (ExchangeEvent::Done(Done::Loaded(_)) | ExchangeEvent::Woken, _) => None,
         };
-        self.answer(request, arrived, instead, response)
+        self.answer(request, arrived, attempt, response)
     }
 
     fn body(

@@ -13,7 +13,7 @@ use sojourn_http::Status;
 use sojourn_http::request::Request;
 
 use super::document::in_memory_bytes_max;
-use super::{Arrived, Loaded, StaticFiles};
+use super::{Arrived, Attempt, Loaded, StaticFiles};
 use crate::connection::{Response, Shared, Step};
 
 pub(super) enum Resolved {
@@ -58,9 +58,10 @@ pub(super) fn resolve(
             caches.insert_chunk(&range.document, range.offset, &bytes);
             return Resolved::Document(range.document, Some(Loaded { offset: range.offset, bytes }));
         }
-        // Truncated or failing: reopen it, because the file may have changed.
-        Some(Arrived::Body(_, Err(LoadError::Truncated))) => caches.forget_document(resource),
-        Some(Arrived::Body(_, Err(error))) => return Resolved::Failed(status_of_load(error)),
+        Some(Arrived::Outdated) => caches.forget_document(resource),
+        Some(Arrived::Body(range, Err(error))) => {
+            return Resolved::Failed(status_of_load(error, &range.document));
+        }
         Some(Arrived::Refused) => return Resolved::Failed(Status::ServiceUnavailable),
     }
     let known = match caches.document(resource, now) {
@@ -82,19 +83,21 @@ impl StaticFiles {
     ) -> Step {
         let has_fallback = status == Status::NotFound && self.hosts.fallback(host).is_some();
         let status = if has_fallback { Status::Ok } else { status };
-        self.answer_instead(request, host, status, None, response)
+        self.answer_instead(request, host, status, None, false, response)
     }
 
     /// Answers with the document of `host` for `status`, or the built-in page; `arrived` is the disk's outcome for that
-    /// document.
+    /// document, at the second attempt if it `is_second`.
     pub(super) fn answer_instead(
         &mut self,
         request: &Request<'_>,
         host: HostId,
         status: Status,
         arrived: Option<Arrived>,
+        is_second: bool,
         response: &mut Response<'_, '_>,
     ) -> Step {
+        let attempt = Attempt { instead: Some(status), is_second };
         let path = match status {
             Status::Ok => self.hosts.fallback(host),
             status => self.hosts.error_page(host, status),
@@ -103,15 +106,15 @@ impl StaticFiles {
         let resource = Resource { host, path: path.clone() };
         let body_bytes_max = in_memory_bytes_max(request, response).min(CHUNK_BYTES);
         match resolve(&resource, arrived, body_bytes_max, &mut self.caches, response.shared) {
-            Resolved::Document(document, body) => {
-                self.document(request, Some(status), &document, body, response)
-            }
+            Resolved::Document(document, body) => self.document(request, attempt, &document, body, response),
             // A server that is overloaded does not open files for error pages.
             Resolved::Unknown(_) if status == Status::ServiceUnavailable => {
                 self.page(request, status, response)
             }
-            Resolved::Unknown(opening) => self.open(opening, Some(status), response),
-            _ if status == Status::Ok => self.answer_instead(request, host, Status::NotFound, None, response),
+            Resolved::Unknown(opening) => self.open(opening, attempt, response),
+            _ if status == Status::Ok => {
+                self.answer_instead(request, host, Status::NotFound, None, false, response)
+            }
             _ => self.page(request, status, response),
         }
     }
@@ -128,8 +131,9 @@ fn status_of(error: OpenError) -> Status {
     }
 }
 
-fn status_of_load(error: LoadError) -> Status {
+fn status_of_load(error: LoadError, document: &Document) -> Status {
     match error {
+        LoadError::Truncated if document.file().is_none() => Status::BadGateway,
         LoadError::Unavailable => Status::BadGateway,
         LoadError::TimedOut => Status::GatewayTimeout,
         LoadError::Truncated | LoadError::Failed => Status::InternalServerError,

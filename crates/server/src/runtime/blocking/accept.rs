@@ -74,19 +74,27 @@ impl WorkerAcceptor<'_> {
         events.first().map_or(Accepted::Nobody, |event| self.acceptors[event.data.u64() as usize].accept())
     }
 
+    /// How many connections wait to be accepted now.
+    fn queued(&self) -> usize {
+        self.acceptors.iter().map(Acceptor::queued).sum()
+    }
+
     /// Readable while connections wait to be accepted.
     fn listeners(&self) -> Vec<BorrowedFd<'_>> {
         self.acceptors.iter().map(Acceptor::fd).collect()
     }
 }
 
-/// Lets `worker` serve accepted connections until `stop`, and then those in the backlog.
+/// Lets `worker` serve accepted connections until `stop`, and then, like the others, some of those in the backlog.
 pub fn accept_and_serve(worker: &mut dyn Worker, acceptor: &WorkerAcceptor<'_>, site: &Site, stop: &Stop) {
     let workers = site.workers.min(site.limits.connections_max);
     let backlog = Backlog::new(acceptor.listeners(), &site.scoreboard, workers);
     while !worker.is_overdue() {
-        // After a stop, only connections in the backlog are served.
-        if stop.is_requested() && !backlog.has_waiting() {
+        // After a stop, only connections in the backlog are served, and a few that come meanwhile. Under overload these come
+        // without end.
+        let is_waited_for =
+            || backlog.has_waiting() && site.scoreboard.take_after_stop(|| acceptor.queued() + workers);
+        if stop.is_requested() && !is_waited_for() {
             return;
         }
         match acceptor.accept() {

@@ -50,10 +50,13 @@ impl Deadline {
 
     /// Starts a wait of the client with `token` at `now`.
     pub fn begin(&mut self, wait: Wait, token: u64, now: Duration, limits: &Limits, timers: &mut Timers) {
-        if wait.continues(std::mem::replace(&mut self.wait, wait)) {
-            return;
+        if !wait.continues(std::mem::replace(&mut self.wait, wait)) {
+            return self.start(token, now, limits, timers);
         }
-        self.start(token, now, limits, timers);
+        // The deadline has passed, and the client goes on: that is over at the next tick.
+        if self.entered == u32::MAX && self.deadline != u32::MAX {
+            self.entered = timers.enter(token, self.deadline);
+        }
     }
 
     fn start(&mut self, token: u64, now: Duration, limits: &Limits, timers: &mut Timers) {
@@ -120,6 +123,41 @@ impl Limits {
             Wait::UpstreamIdle => Some(self.upstream.idle),
             Wait::Lookup => Some(self.upstream.lookup),
             Wait::Tunnel => Some(self.upstream.tunnel),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: u64 = 7;
+
+    fn at(tick: u32) -> Duration {
+        Duration::from_millis(250 * u64::from(tick) + 13)
+    }
+
+    /// Returns true if the timers find at this tick that the deadline has passed.
+    fn is_over(own: &mut Deadline, timers: &mut Timers, tick: u32) -> bool {
+        timers.advance(at(tick)).into_iter().any(|(token, tick)| own.is_over(token, tick, timers))
+    }
+
+    #[test]
+    fn a_wait_that_goes_on_after_its_deadline_is_over_at_the_next_tick() {
+        let limits = Limits::default();
+        for (wait, next) in
+            [(Wait::Head(0), Wait::Head(0)), (Wait::Quiet(3), Wait::Quiet(3)), (Wait::Window, Wait::Client)]
+        {
+            let (mut own, mut timers) = (Deadline::new(), Timers::new(at(1000)));
+            own.begin(wait, TOKEN, at(1000), &limits, &mut timers);
+            let last = deadline(at(1000), limits.timeout(wait).unwrap());
+            assert!(!is_over(&mut own, &mut timers, last - 1), "{wait:?}");
+            assert!(is_over(&mut own, &mut timers, last), "{wait:?}");
+            own.begin(next, TOKEN, at(last), &limits, &mut timers);
+            assert!(is_over(&mut own, &mut timers, last + 1), "{wait:?}");
+            // Another wait has its time.
+            own.begin(Wait::End, TOKEN, at(last + 1), &limits, &mut timers);
+            assert!(!is_over(&mut own, &mut timers, last + 2), "{wait:?}");
         }
     }
 }

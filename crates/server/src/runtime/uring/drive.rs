@@ -56,8 +56,12 @@ impl Ring<'_> {
             (Operation::Receiving(buffer), Some(Interruption::Drained)) if is_cut_short => {
                 return self.receive_last(token, buffer);
             }
-            (Operation::Receiving(buffer), Some(_)) if is_cut_short => {
-                self.state.pool.put_buffer(buffer);
+            // What has arrived since the deadline of a whole does not extend it.
+            (Operation::Receiving(buffer), Some(Interruption::Expired))
+                if result.is_err()
+                    || self.state.clients.at(token).connection.waits_for().is_timed_as_a_whole() =>
+            {
+                self.discard(buffer, completion);
                 Some(Event::Expired)
             }
             (Operation::AwaitingRoom(output), Some(Interruption::Cancelled)) => Some(Event::Sent(output)),

@@ -1,6 +1,8 @@
 //! Cache operations on the admin listener: purging and inspection.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::proxy;
@@ -8,8 +10,9 @@ use crate::server::Server;
 use serde_json::Value;
 use sojourn_cache_store::VARIANTS_MAX;
 use sojourn_server::Counter;
+use sojourn_testing::client::{get_with, status};
 use sojourn_testing::upstream::Upstream;
-use sojourn_testing::{Client, DEADLINE};
+use sojourn_testing::{Client, DEADLINE, until};
 
 /// Answers everything, tagged with the words of its path, in a language if one is requested.
 fn origin() -> Upstream {
@@ -127,6 +130,73 @@ fn keys_are_forgotten_in_memory_and_on_disk() {
     std::thread::sleep(Duration::from_millis(1100));
     store(&server, "/a-b", "en");
     store(&server, "/c-d", "en");
+}
+
+/// Whatever was requested before a purge is not stored after it, whether others could have waited for it or not.
+#[test]
+fn what_arrives_after_a_purge_is_not_stored() {
+    for is_by_key in [false, true] {
+        let is_purged = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&is_purged);
+        let upstream = Upstream::start(move |peer| {
+            while let Some(head) = peer.head() {
+                if head.contains("X-Early") {
+                    until("the purge", || theirs.load(Ordering::SeqCst).then_some(()));
+                }
+                let (line, body) = match &head {
+                    head if head.contains("\r\nIf-None-Match: ") => ("304 Not Modified", ""),
+                    head if head.contains("\r\nRange: ") => {
+                        ("206 Partial Content\r\nContent-Length: 2\r\nContent-Range: bytes 0-1/5", "he")
+                    }
+                    _ => ("200 OK\r\nContent-Length: 5", "hello"),
+                };
+                let is_stale = head.contains(" /stale ") && !body.is_empty();
+                let fields = format!(
+                    "Cache-Control: public, max-age={}\r\nSurrogate-Key: tag\r\nETag: \"x\"",
+                    if is_stale { 0 } else { 600 }
+                );
+                peer.send(format!("HTTP/1.1 {line}\r\n{fields}\r\n\r\n{body}").as_bytes());
+            }
+        });
+        let server = &proxy("amped", &[upstream.address], &[]);
+        let requests = [
+            ("/plain", ""),
+            ("/stale", ""),
+            ("/directive", "Cache-Control: no-cache\r\n"),
+            ("/secret", "Authorization: Basic x\r\n"),
+            ("/part", "Range: bytes=0-1\r\n"),
+        ];
+        get_with(server, "/stale", "");
+        std::thread::scope(|scope| {
+            let ask = |(target, lines): (&'static str, &'static str)| {
+                scope.spawn(move || get_with(server, target, &format!("X-Early: yes\r\n{lines}")))
+            };
+            let early = requests.map(ask);
+            until("the requests", || (upstream.heads().len() == 1 + requests.len()).then_some(()));
+            if is_by_key {
+                assert_eq!(admin(server, "POST /purge?key=tag").0, 200);
+                // What arrives in the second of the purge is not used anyway.
+                std::thread::sleep(Duration::from_millis(1100));
+            } else {
+                for (target, _) in requests {
+                    assert_eq!(admin(server, &format!("PURGE http://h{target}")).0, 200);
+                }
+            }
+            is_purged.store(true, Ordering::SeqCst);
+            for early in early {
+                let answer = early.join().unwrap();
+                assert!(["200", "206"].contains(&status(&answer)), "{answer}");
+            }
+        });
+        for (target, lines) in requests {
+            let again = || get_with(server, target, if target == "/part" { lines } else { "" });
+            let is_hit = |answer: &str| answer.contains("Cache-Status: me; hit");
+            let late = again();
+            assert!(!is_hit(&late), "{target}, {is_by_key}: {late}");
+            let next = again();
+            assert_eq!(is_hit(&next), target != "/stale", "{target}, {is_by_key}: {next}");
+        }
+    }
 }
 
 #[test]

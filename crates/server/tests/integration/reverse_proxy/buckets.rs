@@ -1,32 +1,35 @@
 //! A bucket as an upstream: signed requests for objects, through the cache.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sojourn_content::remote::{Provider, SharedFiles, Signer};
 use sojourn_s3::{Credentials, Source};
 use sojourn_server::Counter;
 use sojourn_server::handler::reverse_proxy::{Bucket, Protocol, Upstream};
 use sojourn_testing::object_store::{Fault, KEY, ObjectStore, REGION};
+use sojourn_testing::upstream;
 
 use super::{Options, proxy_of};
 use crate::server::Server;
 
-fn bucket(store: &ObjectStore) -> Upstream {
+fn bucket(address: SocketAddr) -> Upstream {
     let source = Source::Environment(Credentials::new(KEY.0, KEY.1, Some("token")).unwrap());
     let provider = Provider { source, files: SharedFiles::default(), tls: None };
     let signer = Signer::new(REGION.to_owned(), provider).unwrap();
     let bucket = Bucket {
-        authority: store.address().to_string(),
+        authority: address.to_string(),
         path: "/bucket/site/".to_owned(),
         signer: Some(Arc::new(signer)),
         index: b"index.html".as_slice().into(),
     };
-    Upstream { protocol: Protocol::S3(Arc::new(bucket)), ..super::configured(store.address()) }
+    Upstream { protocol: Protocol::S3(Arc::new(bucket)), ..super::configured(address) }
 }
 
 fn proxy(architecture: &str, store: &ObjectStore, memory_bytes: usize) -> Server {
     let has_cache = move |options: &mut Options| options.memory.memory_bytes = memory_bytes;
-    proxy_of(architecture, vec![bucket(store)], &[&has_cache])
+    proxy_of(architecture, vec![bucket(store.address())], &[&has_cache])
 }
 
 #[test]
@@ -98,6 +101,38 @@ fn a_store_that_fails_is_a_bad_gateway_or_a_stale_answer() {
     store.set_fault("/bucket/site/b", Some(Fault::Cuts(0)));
     let answer = server.get("/b");
     assert!(!answer.ends_with("gone"), "{answer}");
+}
+
+#[test]
+fn without_a_stale_answer_a_failure_has_a_status() {
+    let store = ObjectStore::start();
+    let faults = [(Fault::Hangs, "504"), (Fault::Fails(500), "500"), (Fault::Fails(503), "503")];
+    for (number, (fault, _)) in faults.iter().enumerate() {
+        let path = format!("/bucket/site/{number}");
+        store.put(&path, "small", "Cache-Control: max-age=60\r\n");
+        store.set_fault(&path, Some(*fault));
+    }
+    let settings = |options: &mut Options| {
+        options.memory.memory_bytes = 1 << 20;
+        options.site.limits.upstream.failures_max = 1000;
+        options.site.limits.upstream.head = Duration::from_millis(300);
+    };
+    for architecture in ["amped", "sped", "mt", "uring"] {
+        let server = proxy_of(architecture, vec![bucket(store.address())], &[&settings]);
+        for (number, (fault, expected)) in faults.iter().enumerate() {
+            let answer = server.get(&format!("/{number}"));
+            let expected = format!("HTTP/1.1 {expected} ");
+            assert!(answer.starts_with(&expected), "{architecture}: {fault:?}: {answer}");
+            assert!(!answer.contains("as scripted"), "{architecture}: {answer}");
+            store.set_fault(&format!("/bucket/site/{number}"), None);
+            let answer = server.get(&format!("/{number}"));
+            assert!(answer.ends_with("small"), "{architecture}: a failure was stored: {answer}");
+            store.set_fault(&format!("/bucket/site/{number}"), Some(*fault));
+        }
+        let server = proxy_of(architecture, vec![bucket(upstream::Upstream::dead())], &[&settings]);
+        let answer = server.get("/0");
+        assert!(answer.starts_with("HTTP/1.1 502 "), "{architecture}: {answer}");
+    }
 }
 
 #[test]

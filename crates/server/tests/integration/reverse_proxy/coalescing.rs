@@ -1,8 +1,9 @@
 //! What coalesced requests may get of the response to one of them (RFC 9111, 4).
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use sojourn_testing::client::get_with;
+use sojourn_testing::client::{ask, get, get_with, status};
 use sojourn_testing::until;
 use sojourn_testing::upstream::{Peer, Upstream};
 
@@ -92,6 +93,39 @@ fn late_clients_do_not_get_what_has_become_stale() {
             assert!(late.ends_with("hello 1"), "{architecture}: {late}");
         });
     }
+}
+
+/// RFC 9111, 4.4: whoever asks after a change gets no response that was requested before it.
+#[test]
+fn who_asks_after_a_change_follows_nobody_from_before_it() {
+    let serve = || {
+        let asked = AtomicUsize::new(0);
+        Upstream::start(move |peer: &mut Peer| {
+            while let Some(head) = peer.head() {
+                if head.starts_with("POST ") {
+                    peer.send(b"HTTP/1.1 204 No Content\r\n\r\n");
+                    continue;
+                }
+                let number = asked.fetch_add(1, Ordering::SeqCst);
+                if number == 0 {
+                    until("the next request", || (asked.load(Ordering::SeqCst) > 1).then_some(()));
+                }
+                peer.send(ok("Cache-Control: max-age=60", &format!("hello {number}")).as_bytes());
+            }
+        })
+    };
+    over_sharing(&[], serve, |server, upstream| {
+        std::thread::scope(|scope| {
+            let before = scope.spawn(|| get(server, "/a"));
+            until("the first request", || (upstream.heads().len() == 1).then_some(()));
+            assert_eq!(status(&ask(server, "POST", "/a", "Content-Length: 0\r\n")), "204");
+            let after = get(server, "/a");
+            assert!(after.ends_with("hello 1"), "{after}");
+            let before = before.join().unwrap();
+            assert!(before.ends_with("hello 0"), "{before}");
+        });
+        assert!(get(server, "/a").ends_with("hello 1"));
+    });
 }
 
 /// RFC 9111, 5.2.2.4 and 5.2.2.7: fields that Cache-Control names are for the client whose request was forwarded.

@@ -117,6 +117,9 @@ fn what_a_post_brings() {
         }
         // It does not answer another POST.
         assert!(!is_hit(&ask(server, "POST", "/own", "Content-Length: 0\r\n")));
+        // RFC 9110, 13.2.1: nor do the conditions of a POST apply to it.
+        let answer = ask(server, "POST", "/own", "Content-Length: 0\r\nIf-None-Match: *\r\n");
+        assert!(status(&answer) == "200" && answer.ends_with("hello"), "{answer}");
     });
 }
 

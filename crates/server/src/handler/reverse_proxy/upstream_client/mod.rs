@@ -266,19 +266,23 @@ impl UpstreamClient {
 
     /// Joins a flow that another client's request for the same object has started, if there is one.
     pub fn join(&mut self, miss: &CacheMiss) -> Option<(FlowId, FlowReaderId)> {
-        let id = *self.shared.get(&miss.key.hash()).filter(|_| miss.may_join)?;
+        let id = self.shared_flow(miss).filter(|_| miss.may_join)?;
         let flow = &mut self.flows[id.0];
-        let is_same = flow.miss.as_ref().is_some_and(|other| other.key == miss.key);
-        let may_follow = is_same && flow.is_shared && flow.end.is_none();
+        let may_follow = flow.is_shared && flow.end.is_none();
         Some((id, may_follow.then(|| flow.add_reader(self.token))??))
+    }
+
+    /// The flow for the same object that others may join, unless the object was purged since it has begun.
+    fn shared_flow(&self, miss: &CacheMiss) -> Option<FlowId> {
+        let id = *self.shared.get(&miss.key.hash())?;
+        let other = self.flows[id.0].miss.as_ref()?;
+        (other.key == miss.key && other.generation.key == miss.generation.key).then_some(id)
     }
 
     /// Starts `flow` for the cache only, unless a request for the same object is in progress.
     pub fn refresh(&mut self, mut flow: Box<Flow>, served: &mut Served) {
-        let Some(hash) = flow.miss.as_ref().map(|miss| miss.key.hash()) else { return };
-        if self.shared.contains_key(&hash) {
-            return;
-        }
+        let Some(miss) = flow.miss.as_ref().filter(|miss| !self.is_fetching(miss)) else { return };
+        let hash = miss.key.hash();
         flow.is_shared = true;
         flow.begin_without_client();
         let id = FlowId(self.flows.insert(flow));
@@ -288,7 +292,7 @@ impl UpstreamClient {
 
     /// Returns true if a request for the same object, which others may join, is in progress.
     pub fn is_fetching(&self, miss: &CacheMiss) -> bool {
-        self.shared.contains_key(&miss.key.hash())
+        self.shared_flow(miss).is_some()
     }
 
     /// Stops keeping a whole body for sharing, because it is too long or memory is short. Only its readers and the disk

@@ -104,8 +104,10 @@ impl UpstreamClient {
         let unconditional = flow.unconditional.take();
         flow.request =
             RequestHead::Http(unconditional.expect("only what was sent with conditions is sent again"));
-        if let Some(miss) = &mut flow.miss {
+        if let (Some(miss), Some(cache)) = (&mut flow.miss, &self.proxy.cache) {
             miss.forget_stored();
+            // The response that it is repeated for may itself have purged the key.
+            miss.generation = cache.generation(&miss.key);
         }
         self.dispatch(id, served);
     }
