@@ -171,3 +171,12 @@ def test_what_cannot_be_confined_is_said(tmp_path: Path) -> None:
         done = run(*arguments)
         assert done.returncode == 2, (arguments, done.stdout)
         assert said in done.stderr, (arguments, done.stderr)
+
+
+def test_a_site_may_have_more_files_than_may_be_open(tmp_path: Path) -> None:
+    for number in range(100):
+        (tmp_path / f"{number}.bin").write_bytes(b"x")
+    confine = [str(SOJOURN), "confine", "--site", str(tmp_path), "--", "true"]
+    command = ["sh", "-c", 'ulimit -n 64; exec "$0" "$@"', *confine]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_LIMIT_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr

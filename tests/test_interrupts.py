@@ -1,4 +1,4 @@
-"""Ctrl-C typed on a real terminal, and kill: what was measured is kept and said, however impatiently it is typed."""
+"""Ctrl-C on a real terminal, kill, a terminal that is closed: what was measured is kept, however impatient one is."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import fcntl
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
+import sys
 import termios
 import threading
 import time
@@ -40,6 +42,7 @@ class Terminal:
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
         os.close(terminal)
+        self._is_read = True
         self._drawn, self._piped = list[bytes](), list[bytes]()
         self._threads = [threading.Thread(target=self._read, daemon=True)]
         if self.process.stdout is not None:
@@ -84,11 +87,23 @@ class Terminal:
         os.close(self._main)
         return code
 
+    def hang_up(self) -> int:
+        """Closes the terminal, as when its window is closed or a connection breaks; the exit code."""
+        self._is_read = False
+        for thread in self._threads:
+            thread.join(SECONDS_MAX)
+        os.close(self._main)
+        return self.process.wait(SECONDS_MAX)
+
     def _read(self) -> None:
         # A terminal that nobody reads fills up, and whoever draws on it waits. It ends with the last who has it open.
         with contextlib.suppress(OSError):
-            while some := os.read(self._main, 65536):
-                self._drawn.append(some)
+            while self._is_read:
+                if select.select([self._main], [], [], 0.05)[0]:
+                    some = os.read(self._main, 65536)
+                    if not some:
+                        return
+                    self._drawn.append(some)
 
     def _read_pipe(self) -> None:
         assert self.process.stdout is not None
@@ -128,6 +143,28 @@ def test_a_load_into_a_folder_is_kept(root: Path, tmp_path: Path, how: signal.Si
     assert "Traceback" not in load.drawn
 
 
+def test_a_load_is_kept_when_its_terminal_is_closed(root: Path, tmp_path: Path) -> None:
+    with serving(root) as (address, _):
+        load = Terminal("load", f"http://{address}/", *LOAD, "--output", tmp_path / "run")
+        load.wait_for(lambda: load.drawn.count("first byte") >= 2)
+        assert load.hang_up() == 1
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (result["interrupted"], result["complete"]) == (True, False)
+    assert "interrupted" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_load_ends_with_its_command_even_if_that_is_killed(root: Path) -> None:
+    with serving(root) as (address, _):
+        load = Terminal("load", f"http://{address}/", *LOAD)
+        load.wait_for_engine()
+        (generator,) = [pid for pid in _children(load.process.pid) if _is_engine(pid)]
+        assert load.interrupt(signal.SIGKILL) == -signal.SIGKILL
+        deadline = time.monotonic() + SECONDS_MAX
+        while _is_engine(generator):
+            assert time.monotonic() < deadline, "it loads the server on and on"
+            time.sleep(0.05)
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("options", [(), ("--threshold", "p99<10s"), ("--live",)])
 def test_a_load_without_a_folder_is_printed(root: Path, how: signal.Signals, options: tuple[str, ...]) -> None:
@@ -160,6 +197,28 @@ def test_a_probe_is_kept_and_printed(tmp_path: Path, how: signal.Signals) -> Non
     assert probe.interrupt(how, times=3) == 0
     assert json.loads(kept.read_text())["samples"] > 2
     assert "cpu_seconds" in probe.drawn
+
+
+HEARS = """
+import signal, time
+heard = []
+for each in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(each, lambda number, _: heard.append(number))
+print("ready", flush=True)
+while not heard:
+    time.sleep(0.01)
+# A second one would come at once.
+time.sleep(0.5)
+print("heard", len(heard), flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_confined_program_hears_one_signal_once(how: signal.Signals) -> None:
+    confined = Terminal("confine", "--", sys.executable, "-c", HEARS)
+    confined.wait_for(lambda: "ready" in confined.drawn)
+    assert confined.interrupt(how) == 0
+    assert "heard 1" in confined.drawn
 
 
 @pytest.mark.slow

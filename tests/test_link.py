@@ -230,6 +230,19 @@ def test_a_link_behind_a_link(tmp_path: Path, network: str, server: str, echo: i
     assert done.stderr.count("link up:") == 2
 
 
+def test_a_second_link_with_the_same_addresses_is_refused(network: str, shaper: tuple[str, str]) -> None:
+    words = ["link", *shaper, "--network", network, "--"]
+    with subprocess.Popen(
+        [str(SOJOURN), *words, "sh", "-c", "echo up; exec sleep 600"], stdout=subprocess.PIPE, text=True
+    ) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "up\n"
+        second = run(*words, "true")
+        first.terminate()
+    assert second.returncode == 2
+    assert "choose another --network" in second.stderr
+
+
 def test_the_command_s_exit_code_is_the_link_s(network: str, shaper: tuple[str, str]) -> None:
     assert run("link", *shaper, "--network", network, "--", "sh", "-c", "exit 7").returncode == 7
     assert (

@@ -21,6 +21,7 @@ from conftest import SOJOURN, run, run_on_a_terminal, wait_until_begun
 from sojourn import engine
 from sojourn.engine.results import Undisturbed
 from sojourn.loading import folder
+from sojourn.loading.record import SearchRecord, TrialRecord
 from test_commands import serving
 
 QUICK = ("--clients", "4", "--duration", "1s", "--warm-up", "200ms")
@@ -226,6 +227,10 @@ def test_a_load_is_repeated_in_turn_with_another_server_and_a_regression_ends_wi
         (("--against", "http://127.0.0.1:2/", "--baseline", "runs/a"), "give one of them"),
         (("--against", "http://127.0.0.1:2/", "--observe-pid", "1"), "--observe-pid names one server"),
         (("--repeat", "2", "--csv", "a.csv"), "each describe a single run"),
+        (("--repeat", "2", "--web"), "--web shows a single run"),
+        (("--search", "p99<1s", "--prometheus", "a.prom"), "each describe a single run"),
+        (("--search", "p99<1s", "--web"), "--web shows a single run"),
+        (("--search", "p99<1s", "--threshold", "error_rate<0.1%"), "--threshold judges a single run"),
         (("--repeat", "2", "--search", "p99<1s"), "--search repeats its runs by itself"),
         (("--baseline", "nowhere"), "nowhere"),
     ],
@@ -254,6 +259,25 @@ def test_a_search_finds_a_known_capacity(tmp_path: Path) -> None:
     points = sorted(kept.glob("point-*.json"))
     assert len(points) == len(found["trials"])
     assert folder.read(points[0]).intervals
+
+
+def test_the_report_of_a_search_is_printed_again(tmp_path: Path) -> None:
+    stored = SearchRecord(
+        varied="rate",
+        unit="requests/s",
+        options=["http://host/", "--rate", "500"],
+        thresholds=["p95 < 1 ms"],
+        ending="out of time",
+        high=500.0,
+        trials=[TrialRecord(load=500.0, passed=False)],
+    ).as_json()
+    (tmp_path / "search.json").write_text(json.dumps(stored))
+    done = run("report", tmp_path, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == stored
+    said = run("report", tmp_path)
+    assert "the smallest, 500 requests/s, failed" in said.stdout
+    assert "report.html" in said.stdout
 
 
 def test_a_search_says_what_it_varies() -> None:

@@ -83,6 +83,13 @@ def test_a_server_elsewhere_cannot_be_probed_from_here() -> None:
     assert "join-probe" in done.stderr
 
 
+@pytest.mark.parametrize("option", [("-H", "Origin: https://shop.example"), ("--body", "http://127.0.0.1:9/x")])
+def test_an_address_in_an_option_is_not_the_server_that_is_probed(option: tuple[str, str]) -> None:
+    done = run("load", *option, "http://192.0.2.1/", *LOAD, "--probe")
+    assert done.returncode == 2
+    assert "192.0.2.1 is not this machine" in done.stderr
+
+
 def test_a_probe_that_finds_nobody_says_so() -> None:
     done = run("load", "http://127.0.0.1:9/", *LOAD, "--probe")
     assert done.returncode == 2

@@ -15,6 +15,7 @@ import polars
 import pytest
 
 from conftest import SOJOURN, run
+from sojourn import engine
 from sojourn.failure import CouldNotRun
 from sojourn.probe import files
 from sojourn.probe.merging import merge
@@ -122,6 +123,91 @@ def test_the_accept_queue_is_seen_in_another_network_namespace(may_enter: bool) 
     header, *rows = [json.loads(line) for line in done.stdout.splitlines()]
     place = [column["name"] for column in header["columns"]].index("accept_queue")
     assert {row["values"][place] for row in rows} == {3.0}
+
+
+SERVER_WITH_WORKERS = """
+import os, signal, socket
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+while True:
+    worker = os.fork()
+    if worker == 0:
+        signal.pause()
+    print(worker, flush=True)
+    os.waitpid(worker, 0)
+"""
+"""A server whose only worker holds the socket, too, and is replaced when it ends."""
+
+
+def test_a_worker_that_is_replaced_costs_no_counter() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER_WITH_WORKERS], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            port, worker = (int(server.stdout.readline()) for _ in range(2))
+            arguments = ["probe", "--port", str(port), "--sources", "processes", "--interval", "20ms"]
+            with engine.Stream(arguments) as probe:
+                lines = map(json.loads, probe)
+                header = next(lines)
+                assert header["pids"] == [server.pid]
+                place = [column["name"] for column in header["columns"]].index("cpu_seconds")
+                assert isinstance(next(lines)["values"][place], float)
+                os.kill(worker, signal.SIGKILL)
+                # Once the next worker has been started, the ended one is none of the server's any more.
+                assert int(server.stdout.readline()) != worker
+                replaced = time.time()
+                later = (row["values"][place] for row in lines if row["unix_seconds"] > replaced)
+                values = [next(later) for _ in range(5)]
+                assert all(isinstance(each, float) for each in values), values
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
+
+
+MANY_THREADS = """
+import threading
+for _ in range(100):
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+print(flush=True)
+input()
+"""
+
+
+def test_more_threads_than_descriptors_are_measured() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", MANY_THREADS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as threads:
+        try:
+            assert threads.stdout is not None
+            threads.stdout.readline()
+            probe = [str(SOJOURN.with_name("sojourn-engine")), "probe", "--pid", str(threads.pid)]
+            few = ["sh", "-c", 'ulimit -S -n 64; exec "$0" "$@"', *probe, "--interval", "20ms", "--duration", "200ms"]
+            done = subprocess.run(few, capture_output=True, text=True, timeout=60, check=False)
+        finally:
+            threads.kill()
+    assert done.returncode == 0, done.stderr
+    header, *rows = [json.loads(line) for line in done.stdout.splitlines()]
+    place = [column["name"] for column in header["columns"]].index("cpu_seconds")
+    assert all(isinstance(row["values"][place], float) for row in rows), rows[-1]
+
+
+@pytest.mark.parametrize(("failing", "code"), [("exit 1", 2), ("trap 'exit 1' INT; while :; do sleep 0.05; done", 1)])
+def test_a_profile_that_fails_costs_no_samples(tmp_path: Path, failing: str, code: int) -> None:
+    programs, kept = tmp_path / "programs", tmp_path / "busy.json"
+    programs.mkdir()
+    (programs / "perf").write_text(f"#!/bin/sh\necho 'no perf for this kernel' >&2\n{failing}\n")
+    (programs / "perf").chmod(0o755)
+    options = ("--interval", "20ms", "--profile", tmp_path / "busy.svg", "--output", kept)
+    path = f"{programs}:{os.environ['PATH']}"
+    # Before there are samples to lose, it is said at once.
+    seconds = "1h" if code == 2 else "1500ms"
+    done = run("probe", "--duration", seconds, *options, "--", *BUSY, env=os.environ | {"PATH": path}, timeout=60)
+    assert done.returncode == code, done.stderr
+    assert "no perf for this kernel" in done.stderr
+    if code == 1:
+        assert json.loads(kept.read_text())["samples"] > 2
+        assert "cpu_seconds" in done.stdout
+    assert not (tmp_path / "busy.svg").exists()
 
 
 def test_bad_input_is_refused_with_its_cure(tmp_path: Path) -> None:

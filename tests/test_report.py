@@ -2,6 +2,7 @@
 
 import html
 import io
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,6 +13,8 @@ from rich.console import Console
 
 from example_run import example_characteristics, example_summary, example_timeline, write_bare_example, write_example
 from sojourn.assessment.summary import Summary
+from sojourn.commands import join_probe
+from sojourn.commands.formats import Format
 from sojourn.report.assessment.log_tables import figures, import_figures
 from sojourn.report.assessment.page import write_report
 from sojourn.report.assessment.terminal import print_summary, print_trace
@@ -259,6 +262,16 @@ def test_a_log_on_the_terminal_cannot_command_it() -> None:
     assert "line 7: too few fields: \\x1b[2J[bold]x" in text
 
 
+def test_json_of_a_joined_assessment_is_its_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_example(tmp_path / "run")
+    monkeypatch.setattr("sojourn.commands.join_probe.files.read", lambda path: None)
+    monkeypatch.setattr("sojourn.commands.join_probe.merge", lambda plain, recorded, offset_seconds: plain)
+    join_probe._join(folder.path, Path("server.parquet"), "0", Format.json)
+    assert json.loads(capsys.readouterr().out)["log_name"] == "example.log.gz"
+
+
 def test_the_figures_of_a_log_have_the_names_that_the_native_half_gives(small_log: Path) -> None:
     native = pytest.importorskip("sojourn._native", reason="the native half is not built")
     trace = native.import_log(str(small_log))
@@ -285,6 +298,12 @@ def test_the_figures_of_a_log_have_the_names_that_the_native_half_gives(small_lo
         (format.size(0), "0 B"),
         (format.bandwidth(1e8), "100 Mbit/s"),
         (format.percent(0.943), "94 %"),
+        (format.percent(0.996), "99.6 %"),
+        (format.percent(0.99996), "99.996 %"),
+        (format.percent(-0.997), "-99.7 %"),
+        (format.percent(1 - 1e-12), "100 %"),
+        (format.percent(1.0), "100 %"),
+        (format.percent(1.2345), "123 %"),
         (format.error(-0.0312), "−3.1 %"),
         (format.factor(128.06), "128×"),
         (format.duration(221.4), "3 min 41 s"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -151,6 +152,17 @@ def test_what_a_command_has_started_ends_with_it_and_with_us(tmp_path: Path) -> 
     while runs(child) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not runs(child), "we were killed, and so is what nobody would stop"
+
+
+def test_a_server_may_open_more_files_than_we_may(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        process = running.start_process(["sh", "-c", "ulimit -n"], tmp_path / "said")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert process.wait(60) == 0
+    assert int((tmp_path / "said").read_text()) > 256
 
 
 def test_a_server_that_ends_at_once_is_quoted(tmp_path: Path) -> None:

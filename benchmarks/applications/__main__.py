@@ -22,6 +22,7 @@ from benchmarks import command_line, machine
 from benchmarks.applications import other_generators
 from benchmarks.applications.cases import CASES, FOREIGN, VERIFIED, Case, ForeignCase, Verified
 from benchmarks.applications.foreign import running
+from benchmarks.kept_answers import Asked, asked_for, is_answer_to, mark
 from sojourn.applications import fitting
 from sojourn.applications.summary import SUMMARY, ApplicationSummary, Model
 from sojourn.failure import CouldNotRun
@@ -57,15 +58,16 @@ def _bench(
 ) -> None:
     """Assess applications with known bottlenecks, the example shop and foreign ones, and count the right answers.
 
-    A case whose run is already in the output folder is not measured again.
+    A case with a complete run of this effort and revision in the output folder is not measured again.
 
     Example: benchmarks/applications/bench --cases 'lock,db-*'
     """
     patterns = [pattern.strip() for pattern in cases.split(",")]
     chosen = {name for name in NAMES if any(fnmatch(name, pattern) for pattern in patterns)}
     output.mkdir(parents=True, exist_ok=True)
-    missing = [case for case in CASES if case.name in chosen and not (output / case.name / SUMMARY).exists()]
-    changed = [each for each in VERIFIED if each.name in chosen and not (output / each.name / SUMMARY).exists()]
+    asked = asked_for(effort)
+    missing = [case for case in CASES if case.name in chosen and _kept(output / case.name, asked) is None]
+    changed = [each for each in VERIFIED if each.name in chosen and _kept(output / each.name, asked) is None]
     if missing or changed or demo or tools:
         with _shop(venv) as folder:
             log = _log(folder, traffic_seconds)
@@ -80,15 +82,16 @@ def _bench(
             for each in changed:
                 _verified(each, folder, log, output / each.name, effort)
     for foreign in FOREIGN:
-        if foreign.name in chosen and not (output / foreign.name / SUMMARY).exists():
+        if foreign.name in chosen and _kept(output / foreign.name, asked) is None:
             _hunted_foreign(foreign, output / foreign.name, effort)
-    rows = [_row(case, output / case.name) for case in (*CASES, *FOREIGN) if case.name in chosen]
+    answers = {name: found for name in chosen if (found := _kept(output / name, asked)) is not None}
+    rows = [_row(case, answers.get(case.name)) for case in (*CASES, *FOREIGN) if case.name in chosen]
     for row in rows:
         print(" | ".join(row))
     kept = output / TOOLS
     said = kept.read_text() if kept.exists() else "not measured: `--tools`"
-    changes = [row for each in VERIFIED if each.name in chosen for row in _changes(each, output / each.name)]
-    models = {case.name: _model(output / case.name) for case in (*CASES, *FOREIGN) if case.name in chosen}
+    changes = [row for each in VERIFIED if each.name in answers for row in _changes(each, answers[each.name])]
+    models = {case.name: answers[case.name].model for case in (*CASES, *FOREIGN) if case.name in answers}
     page = _page(rows, changes, effort, said, {name: model for name, model in models.items() if model is not None})
     for where in (output, docs):
         if where is not None:
@@ -130,6 +133,7 @@ def _hunted_foreign(case: ForeignCase, run: Path, effort: str) -> None:
                 words = [str(SOJOURN), "assess", str(foreign.log), "--target", foreign.url, "--effort", effort]
                 words += [word for tier, port in foreign.tiers.items() for word in ("--tier", f"{tier}=port:{port}")]
                 subprocess.run([*words, "--output", str(run)], check=False)
+                mark(run, asked_for(effort))
         except CouldNotRun as failure:
             talk.print(f"{case.name} is left out: {failure.said}", highlight=False)
 
@@ -143,12 +147,21 @@ def _assessed(folder: Path, log: Path, run: Path, effort: str, *more: str) -> in
         words += ["--tier", f"{name}=port:{port[part]}"]
     words += ["--postgresql", _status(folder)["database"], "--output", str(run)]
     words += ["--prometheus", f"http://127.0.0.1:{port['application']}/metrics", *more]
-    return subprocess.run(words, check=False).returncode
+    code = subprocess.run(words, check=False).returncode
+    mark(run, asked_for(effort))
+    return code
 
 
-def _row(case: Case | ForeignCase, run: Path) -> list[str]:
-    kept = run / SUMMARY
-    found = ApplicationSummary.model_validate_json(kept.read_text()) if kept.exists() else None
+def _kept(run: Path, asked: Asked) -> ApplicationSummary | None:
+    """Returns the complete answer of a run that was asked for the same; what ended early is no answer."""
+    try:
+        found = ApplicationSummary.model_validate_json((run / SUMMARY).read_text())
+    except (OSError, ValueError):
+        return None
+    return found if found.complete and is_answer_to(asked, run) else None
+
+
+def _row(case: Case | ForeignCase, found: ApplicationSummary | None) -> list[str]:
     expected = " or ".join(f"{tier}: {cause}" for tier, cause in case.right)
     if found is None or found.bottleneck is None:
         return [case.name, expected, "nothing", "no", "", "", ""]
@@ -160,11 +173,6 @@ def _row(case: Case | ForeignCase, run: Path) -> list[str]:
         verdict = f"{verdict}, disturbed"
     knee = found.knee.requests_per_second.estimate if found.knee else 0.0
     return [case.name, expected, said, verdict, f"{knee:,.0f}", "" if taken is None else f"{taken:.2f}", cause.because]
-
-
-def _model(run: Path) -> Model | None:
-    kept = run / SUMMARY
-    return ApplicationSummary.model_validate_json(kept.read_text()).model if kept.exists() else None
 
 
 def _errors(name: str, model: Model) -> list[str]:
@@ -194,11 +202,7 @@ def _verified(each: Verified, folder: Path, log: Path, run: Path, effort: str) -
     _assessed(folder, log, run, effort, *(word for one in ENDPOINTS for word in ("--endpoint", one)), *words)
 
 
-def _changes(each: Verified, run: Path) -> Iterator[list[str]]:
-    kept = run / SUMMARY
-    if not kept.exists():
-        return
-    found = ApplicationSummary.model_validate_json(kept.read_text())
+def _changes(each: Verified, found: ApplicationSummary) -> Iterator[list[str]]:
     knee = found.knee.requests_per_second.estimate if found.knee else 0.0
     for change in found.verification:
         beside_others = change.predicted_beside_others

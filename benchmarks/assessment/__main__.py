@@ -20,6 +20,7 @@ from benchmarks.assessment.burner import KINDS, PAIRED, QUIET, Kind, burning
 from benchmarks.assessment.page import Run, judge, page
 from benchmarks.assessment.subjects import EXAMPLE, SUBJECTS, Subject, log_of
 from benchmarks.command_line import Docs, Output, Seed
+from benchmarks.kept_answers import Asked, asked_for, is_answer_to, mark
 from benchmarks.selection import chosen, shuffled
 from sojourn.assessment.held_out import distances
 from sojourn.assessment.summary import Summary, read_summary
@@ -28,8 +29,6 @@ from sojourn.results.run_folder import RunFolder
 
 NAME = "assessment-benchmark"
 talk = Console(stderr=True)
-ASKED = "asked.json"
-"""The effort and the revision of an answer, in its folder."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ def _answers(cells: Sequence[_Cell], efforts: dict[str, str], output: Path, seco
     """Puts answers that an earlier run has saved first: they take no time."""
     cores = machine.two_cores()
     started, longest = time.monotonic(), 0.0
-    asked = {cell: {"effort": efforts[cell.kind.name], "revision": machine.revision()} for cell in cells}
+    asked = {cell: asked_for(efforts[cell.kind.name]) for cell in cells}
     kept = {cell: summary for cell in cells if (summary := _kept(cell.folder(output), asked[cell])) is not None}
     yield from (_run(cell, summary) for cell, summary in kept.items())
     for cell in (each for each in cells if each not in kept):
@@ -137,17 +136,17 @@ def _answers(cells: Sequence[_Cell], efforts: dict[str, str], output: Path, seco
             _sojourn("assess", str(log_of(cell.subject, output)), *options, "--format", "json", "--output", str(folder))
         longest = max(longest, time.monotonic() - begun)
         if (folder / "summary.json").exists():
-            (folder / ASKED).write_text(json.dumps(asked[cell]))
+            mark(folder, asked[cell])
             yield _run(cell, read_summary(RunFolder.open(folder)))
         else:
             talk.print(f"no answer: {folder.name}", highlight=False)
 
 
-def _kept(folder: Path, asked: dict[str, str]) -> Summary | None:
+def _kept(folder: Path, asked: Asked) -> Summary | None:
     """Returns the complete results of an earlier run that asked for the same of this revision."""
+    if not is_answer_to(asked, folder):
+        return None
     try:
-        if json.loads((folder / ASKED).read_text()) != asked:
-            return None
         summary = read_summary(RunFolder.open(folder))
     except (CouldNotRun, OSError, ValueError):
         return None

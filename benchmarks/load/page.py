@@ -37,6 +37,11 @@ class Row:
         return self.spread(lambda cell: cell.cpu_seconds_per_request)
 
     @property
+    def is_sound(self) -> bool:
+        """Returns true if no repetition failed: others say nothing of the cost."""
+        return all(cell.trouble is None for cell in self.cells)
+
+    @property
     def doubts(self) -> str | None:
         """Returns the trouble or limit of the first repetition that has any."""
         return next((said for cell in self.cells for said in (cell.trouble, cell.limited_because) if said), None)
@@ -50,8 +55,8 @@ class Table:
     rows: list[Row]
 
     def cost(self, generator: str) -> float | None:
-        """Returns a generator's median cost."""
-        spread = next((row.cost for row in self.rows if row.generator == generator), None)
+        """Returns a generator's median cost; None if it failed."""
+        spread = next((row.cost for row in self.rows if row.generator == generator and row.is_sound), None)
         return spread.median if spread else None
 
 
@@ -95,7 +100,7 @@ def judge(measured: Sequence[Table]) -> list[Verdict]:
         return ours / other if ours and other else None
 
     many = by_name.get("many-clients")
-    rows = [row for row in many.rows if row.generator == OURS] if many else []
+    rows = [row for row in many.rows if row.generator == OURS and row.is_sound] if many else []
     lag = rows[0].spread(lambda cell: cell.send_lag_p99_seconds) if rows else None
     return [
         Verdict("CPU per request, closed loop ÷ wrk", 0.80, ratio("closed", "wrk", "closed")),
@@ -144,7 +149,7 @@ def _section(table: Table) -> str:
             "–"
             if cost is None
             else "{:.2f} [{:.2f}–{:.2f}]".format(*(v * _MICROSECONDS for v in (cost.median, cost.low, cost.high))),
-            _number(cost.median / ours if cost and ours else None),
+            _number(cost.median / ours if cost and ours and row.is_sound else None),
             format.percent(_median(row, lambda cell: cell.cpu_user_fraction)),
             format.number(_median(row, lambda cell: cell.requests_per_second)),
             format.seconds(_median(row, lambda cell: cell.p50_seconds)),

@@ -15,8 +15,9 @@ from sojourn.commands import catalogue
 
 
 def main() -> None:
-    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-        signal.signal(signal.SIGINT, interrupts.end_at_once)
+    for each in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(each) != signal.SIG_IGN:
+            signal.signal(each, interrupts.end_at_once)
     words = sys.argv[1:]
     if words == ["--version"]:
         from sojourn import __version__

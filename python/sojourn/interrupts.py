@@ -1,4 +1,4 @@
-"""Handles Ctrl-C and kill: both ask a command to end and to keep its results.
+"""Handles Ctrl-C, kill and the end of the terminal: all ask a command to end and to keep its results.
 
 They raise `KeyboardInterrupt` where nothing would be lost (`raise_from_now_on`, `raised`), are deferred where
 something would be (`held`), and are forwarded to a child program that measures (`handed_on`). A signal that arrives
@@ -11,18 +11,20 @@ restarts.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
+import termios
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
 from sojourn.failure import EXIT_RAN_WITH_FAILURES
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 """The exit code that shells use after Ctrl-C, where nothing had begun."""
 AGAIN_SECONDS = 0.05
@@ -81,6 +83,15 @@ class _Start:
 _start = _Start()
 
 
+class _Terminal:
+    """Records whether the terminal was closed."""
+
+    is_gone = False
+
+
+_terminal = _Terminal()
+
+
 @contextmanager
 def preparing() -> Iterator[None]:
     """Marks work that only prepares a measurement: a signal meanwhile ends the command as one before it began does."""
@@ -101,7 +112,8 @@ def end_at_once(*_: object) -> NoReturn:
 
     A `KeyboardInterrupt` could strike anywhere inside an import.
     """
-    os.write(sys.stderr.fileno(), b"interrupted\n")
+    with suppress(OSError):
+        os.write(sys.stderr.fileno(), b"interrupted\n")
     os._exit(EXIT_INTERRUPTED)
 
 
@@ -113,11 +125,11 @@ def importing() -> Iterator[None]:
 
 
 def raise_from_now_on() -> None:
-    """Lets both signals raise `KeyboardInterrupt`. Commands call this once their libraries are imported."""
+    """Lets the signals raise `KeyboardInterrupt`. Commands call this once their libraries are imported."""
     sys.unraisablehook = _raised_again
     for each in SIGNALS:
         if signal.getsignal(each) != signal.SIG_IGN:
-            signal.signal(each, signal.default_int_handler)
+            _install(each, signal.default_int_handler)
 
 
 def _raised_again(unraisable: sys.UnraisableHookArgs) -> None:
@@ -134,7 +146,7 @@ def _raised_again(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 def ignore_from_now_on() -> None:
-    """Ignores both signals after all results are written, while the interpreter shuts down."""
+    """Ignores the signals after all results are written, while the interpreter shuts down."""
     for each in SIGNALS:
         signal.signal(each, signal.SIG_IGN)
 
@@ -192,9 +204,37 @@ def _handled(handler: _Handler) -> Iterator[bool]:
     # may want kill to end it.
     ours = [each for each, was in before.items() if callable(was)]
     for each in ours:
-        signal.signal(each, handler)
+        _install(each, handler)
     try:
         yield True
     finally:
         for each in ours:
             signal.signal(each, before[each])
+
+
+def _install(each: signal.Signals, handler: _Handler) -> None:
+    def without_terminal(number: int, frame: FrameType | None) -> None:
+        # The shell says it, and the kernel when the shell has ended.
+        if not _terminal.is_gone:
+            _print_nowhere()
+            handler(number, frame)
+
+    signal.signal(each, without_terminal if each == signal.SIGHUP else handler)
+
+
+def _print_nowhere() -> None:
+    """Where the terminal is gone, printing would fail, and what is to be done after it would not be done."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        if _has_hung_up(stream):
+            _terminal.is_gone = True
+            os.dup2(nowhere, stream)
+    os.close(nowhere)
+
+
+def _has_hung_up(stream: int) -> bool:
+    try:
+        termios.tcgetattr(stream)
+    except termios.error as error:
+        return bool(error.args[0] == errno.EIO)
+    return False

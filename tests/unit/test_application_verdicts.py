@@ -8,11 +8,14 @@ from xml.etree import ElementTree
 import pytest
 
 from sojourn.applications import baseline, verdicts
-from sojourn.applications.summary import ApplicationSummary, Knee, ObjectiveAnswer
+from sojourn.applications.summary import ApplicationSummary, Knee, ObjectiveAnswer, StepFigures, TierDescription
 from sojourn.failure import CouldNotRun
 from sojourn.report.application.junit import junit
 from sojourn.report.application.markdown import markdown
+from sojourn.report.application.page import page, write_report
 from sojourn.results.records import Interval
+from sojourn.results.run_folder import RunFolder
+from sojourn.tiers.watch import TierUse
 
 
 def summary(low: float, estimate: float, high: float, *, is_lower_bound: bool = False) -> ApplicationSummary:
@@ -106,6 +109,32 @@ def test_an_objective_that_is_not_decided_is_skipped_in_junit_and_the_exit_code_
     assert "❔" in text
     unknown = ObjectiveAnswer(objective="p95 < 1s", capacity=None, is_lower_bound=False, holds=None)
     assert "at no load that was measured" in verdicts.objective_in_words(unknown, found)
+
+
+def step(kind: str, rate: float, failed_because: str | None = None) -> StepFigures:
+    return StepFigures(
+        kind=kind, offered_requests_per_second=rate, requests_per_second=rate, failed_fraction=0.0,
+        response_time_mean_seconds=0.01, response_time_p95_seconds=0.02, in_system=1.0, endpoints=[],
+        tiers={"app": TierUse(cpu_cores=0.5)}, failed_because=failed_because,
+    )  # fmt: skip
+
+
+def test_a_low_load_after_a_collapse_is_no_step_of_the_rising_load() -> None:
+    found = summary(95, 100, 105)
+    found.required_requests_per_second = 30.0
+    found.tiers = [TierDescription(name="app", declared="port:8000")]
+    found.steps = [step("climb", 80.0), step("recovery", 31.0, "still beyond"), step("recovery", 30.0)]
+    drawn = page(found)
+    assert "80.0" in drawn
+    assert "at 30.0/s" not in drawn
+    assert "still beyond" not in drawn
+    assert "At 80 requests/s" in markdown(found)
+
+
+def test_a_summary_of_another_version_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "application.json").write_text('{"from": "later"}')
+    with pytest.raises(CouldNotRun, match="does not fit this version"):
+        write_report(RunFolder(tmp_path))
 
 
 def test_what_xml_cannot_hold_does_not_break_it() -> None:

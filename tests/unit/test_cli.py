@@ -12,9 +12,9 @@ import pytest
 import typer
 from rich.table import Table
 
-from sojourn.commands import catalogue, endpoints, example_log, fit
-from sojourn.commands.formats import Terminal
-from sojourn.commands.progress import time_left
+from sojourn.commands import assess, catalogue, endpoints, example_log, fit
+from sojourn.commands.formats import Terminal, data, print_where, talk
+from sojourn.commands.progress import Stages, time_left
 
 COMMANDS = Path(catalogue.__file__).parent
 SAID = """
@@ -90,6 +90,57 @@ def test_names_cannot_steer_the_terminal() -> None:
     assert "/\\x1b[2J\\x9b31m\\u202egnp.exe" in printed
     assert "/\\x1b]0;title\\x07" in printed
     assert "two\nlines" in printed
+
+
+def test_names_in_brackets_and_colons_stay_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table("endpoint")
+    table.add_row("GET /?a[/b]&filter[status]")
+    print_where(Path("runs/[new]/a[/b]"))
+    data.print(table, "http://[fd00::1:a:2]/")
+    talk.print("run 1 of 3, http://[fd00::1:a:2]/", highlight=False)
+    stages = Stages(data)
+    stages.begin("a[/b]")
+    stages.done("c[/d]")
+    printed = capsys.readouterr()
+    assert "report: runs/[new]/a[/b]" in printed.out
+    assert "GET /?a[/b]&filter[status]" in printed.out
+    assert "http://[fd00::1:a:2]/" in printed.out
+    assert "a[/b]: c[/d]" in printed.out
+    assert "http://[fd00::1:a:2]/" in printed.err
+
+
+def test_bars_show_names_in_brackets_as_they_are() -> None:
+    terminal = Terminal(file=io.StringIO(), width=80, force_terminal=True)
+    with Stages(terminal) as stages:
+        stages.begin("a[/b]")
+        stages.done("c[/d]")
+    assert isinstance(terminal.file, io.StringIO)
+    printed = terminal.file.getvalue()
+    assert "a[/b]" in printed
+    assert "c[/d]" in printed
+
+
+@pytest.mark.parametrize(
+    ("log", "name"),
+    [
+        ("-", "stdin"),
+        ("logs/access.log.gz", "access"),
+        (".access.log", "access"),
+        ("logs/*.gz", "log"),
+        ("logs/access*.gz", "access"),
+        (".", "site"),
+        ("../site/", "site"),
+        ("site#2.log", "site-2"),
+    ],
+)
+def test_a_run_has_a_folder_of_its_own_whatever_its_log_is_called(
+    log: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "site" / "runs" / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "site")
+    assert assess._default_output(log) == Path("runs") / name
+    Path("runs", name, "summary.json").touch()
+    assert assess._default_output(log) == Path("runs") / f"{name}-2"
 
 
 def test_the_time_left_follows_from_the_progress_once_it_tells() -> None:

@@ -42,6 +42,9 @@ def names(*rows: Asked, given: tuple[str, ...] = ()) -> dict[str, int]:
         (["a.html", "1.html"], {"GET /a.html": 10, "GET /{id}.html": 10}),
         (["/map?103,122", "/map?5,6"], {"GET /map": 20}),
         (["*"], {"GET /*": 10}),
+        (["/?a%5B/b%5D=1"], {"GET /?a[/b]": 10}),
+        (["/?a%0Ab=1", "/?action=%0a"], {r"GET /?a\nb": 10, r"GET /?action=\n": 10}),
+        (["/a\x1bb/c"], {r"GET /a\x1bb/c": 10}),
     ],
 )
 def test_identifiers_are_generalised_and_pages_are_not(targets: list[str], expected: dict[str, int]) -> None:

@@ -68,7 +68,7 @@ def test_commands_make_the_conditions_load(tmp_path: Path) -> None:
                 assert any("127.0.0.1" in word or word.endswith(".js") for word in command)
 
 
-def cells(generator: str, condition: str, costs: list[float], **more: float) -> list[Cell]:
+def cells(generator: str, condition: str, costs: list[float], **more: float | str) -> list[Cell]:
     return [
         Cell(condition, generator, number, requests=10, cpu_seconds_per_request=cost * 1e-6, **more)  # type: ignore[arg-type]
         for number, cost in enumerate(costs)
@@ -105,6 +105,16 @@ def test_targets_compare_medians_and_the_page_has_every_table() -> None:
     assert "| sojourn | 4.00 [3.00–9.00] | 1.00 |" in text
     assert "- † k6: not installed" in text
     assert "$" not in text
+
+
+def test_runs_that_failed_are_compared_with_nothing() -> None:
+    failed = cells("sojourn", "closed", [4.0], trouble="5 of 105 requests failed")
+    lag = cells("sojourn", "many-clients", [30.0], send_lag_p99_seconds=0.0001, trouble="5 of 105 requests failed")
+    verdicts = judge(tables([*failed, *lag, *cells("wrk", "closed", [8.0])]))
+    assert {verdict.word for verdict in verdicts} == {"not measured"}
+    limited = cells("sojourn", "closed", [4.0], limited_because="it used a whole core")
+    (closed, *_) = judge(tables([*limited, *cells("wrk", "closed", [8.0])]))
+    assert (closed.measured, closed.word) == (0.5, "met"), "a limit is no failure"
 
 
 def test_an_unknown_name_is_refused() -> None:

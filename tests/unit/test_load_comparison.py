@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.load import pairs
 from load_runs import simulated_run
+from sojourn.commands.repeated_load import failed
 from sojourn.loading.comparison import METRICS, Difference, Group, compare, difference, how_measured, regressions
 from sojourn.loading.confidence import Spread
 from sojourn.loading.metrics import find
@@ -183,6 +184,22 @@ def test_a_run_that_the_generator_limited_gets_no_verdict() -> None:
     void = Group("limited", [simulated_run(1, limited=True)])
     comparison = compare(group(range(2, 3)), void)
     assert "the generator was the limit" in comparison.void_because[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"requests": 0, "requests_per_second": 0.0}, "no request got a good response"),
+        ({"failed_because": "too much was abandoned"}, "too much was abandoned"),
+    ],
+)
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_server_that_answers_nothing_gets_no_verdict(changes: dict[str, object], said: str, times: int) -> None:
+    runs = [simulated_run(seed) for seed in range(2, 2 + times)]
+    broken = Group("broken", [replace(run, record=run.record.model_copy(update=changes)) for run in runs])
+    comparison = compare(group(range(5, 5 + times)), broken)
+    assert comparison.void_because == [f"broken: {said}"]
+    assert failed(comparison, 0.05)
 
 
 def test_what_differs_is_listed() -> None:

@@ -11,10 +11,13 @@ import pytest
 
 from sojourn import interrupts
 from sojourn.loading.load_search import LoadSearch
+from sojourn.loading.record import SearchRecord, TrialRecord
 from sojourn.loading.result import LoadResult
 from sojourn.loading.run import option
 from sojourn.loading.search import Belief, Found, OutOfTime, Plan, Trial, search
 from sojourn.loading.threshold import Threshold
+from sojourn.report.load.search import page
+from sojourn.report.load.terminal import answer
 
 
 def server(capacity: float, noise: float, seed: int, limit: float = math.inf) -> Callable[[float], Trial]:
@@ -159,6 +162,46 @@ def test_what_was_found_is_kept(error: type[BaseException], ending: str) -> None
     assert found.ending == ending
     assert len(found.trials) == len(kept) == 12
     assert found.capacity == pytest.approx(1000, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "trials", "said"),
+    [
+        (None, None, (), "nothing was measured"),
+        (
+            None,
+            500.0,
+            (Trial(1000.0, False, None, {}), Trial(500.0, False, None, {})),
+            "no load that was tried passed; the smallest, 500 requests/s, failed",
+        ),
+        (
+            100.0,
+            None,
+            (Trial(100.0, True, None, {}),),
+            "at least 100 requests/s: no load failed, so the limit was not reached",
+        ),
+    ],
+)
+def test_the_answer_claims_what_the_runs_show(
+    low: float | None, high: float | None, trials: Sequence[Trial], said: str
+) -> None:
+    assert answer(Found("out of time", None, low, high, trials), "requests/s") == said
+
+
+def test_the_page_of_a_search_without_a_pass_has_no_lower_bound() -> None:
+    record = SearchRecord(
+        varied="rate",
+        unit="requests/s",
+        options=["http://host/", "--rate", "500"],
+        thresholds=["p95 < 1 ms"],
+        ending="out of time",
+        high=500.0,
+        trials=[TrialRecord(load=500.0, passed=False)],
+    )
+    drawn = page(record)
+    assert "none passed" in drawn
+    assert "the smallest, 500 requests/s, failed" in drawn
+    assert "at least" not in drawn
 
 
 def test_the_monotone_regression_agrees() -> None:

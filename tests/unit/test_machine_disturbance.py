@@ -134,6 +134,35 @@ def test_a_further_hardware_thread_of_the_core_counts(root: Path) -> None:
     assert "core 1's physical core is 50 % busy" in found.sentences[0]
 
 
+def test_one_physical_core_for_server_and_generator_is_said(root: Path) -> None:
+    write(root, CPUINFO.format(0) + "topology/thread_siblings_list", "0-1\n")
+    before = at_beginning(root)
+    stat(root)
+    found = since(before, root)
+    assert not found.is_quiet
+    assert found.sentences[0] == "Server and generator share a physical core: answers will be lower bounds."
+    # One that runs already may be anywhere.
+    roles = {0: SPARE, 1: "generator"}
+    assert between(before, sample(roles, beginning=False, root=root), roles, 2.0, root).is_quiet
+
+
+@pytest.mark.parametrize(
+    ("siblings", "allowed", "planned"),
+    [
+        ("0-1", {0, 1, 2, 3}, Cores(0, 2)),
+        ("0,2", {0, 1, 2, 3}, Cores(0, 1)),
+        ("0-1", {0, 1}, Cores(0, 1)),
+        ("0", {0}, Cores(None, None)),
+    ],
+)
+def test_server_and_generator_have_physical_cores_of_their_own_where_there_are_two(
+    root: Path, monkeypatch: pytest.MonkeyPatch, siblings: str, allowed: set[int], planned: Cores
+) -> None:
+    write(root, CPUINFO.format(0) + "topology/thread_siblings_list", siblings + "\n")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: allowed)
+    assert plan(root) == planned
+
+
 @pytest.mark.parametrize("unified", [True, False])
 def test_the_narrowest_quota_above_us_counts(root: Path, unified: bool) -> None:
     if unified:

@@ -7,18 +7,21 @@ import statistics
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sojourn.failure import CouldNotRun
 from sojourn.study import catalogue, kinds
+from sojourn.study.declarations import Films
 from sojourn.study.document import Study
 from sojourn.study.evidence import evidence
 from sojourn.study.folder import Record, StudyFolder
 from sojourn.study.points import in_order, shuffled
 from sojourn.study.program_point import ProgramPoints
 from sojourn.study.runner import SystemMissing
+from sojourn.study.sites import texts_of
 
 MODEL = """
 name = "test/model"
@@ -98,6 +101,7 @@ least = 0.001
 FITTED = ARRIVALS.replace(
     "settings =", 'fitted = { parameter = "station.workers.demand", at = { load = "low" } }\nsettings ='
 )
+MODELLED = ("model", "high")
 STATISTICS = ("class.visitors.p95", "route.visitors.all", "share.backbone", "utilisation.web")
 
 
@@ -155,12 +159,12 @@ def in_one_queue(due: Sequence[float], demand: float, until: float) -> float:
     return statistics.mean(time for each, time in waited if 0 <= each < until)
 
 
-def loaded(folder: StudyFolder, due: Mapping[str, Sequence[float]], mean: float) -> None:
+def loaded(folder: StudyFolder, due: Mapping[str, Sequence[float]], mean: float, **changes: object) -> None:
     """Keeps records of loads as if they had been measured, by the factor `load`."""
     for point in in_order(folder.study):
         if point.settings["system"] == "amped":
             times = due[str(point.settings["load"])]
-            folder.keep(point, {"failed": None, "metrics": {"mean": mean}, "due_seconds": times})
+            folder.keep(point, {"failed": None, "metrics": {"mean": mean}, "due_seconds": times, **changes})
 
 
 def test_a_model_has_the_arrivals_of_the_load_beside_it(tmp_path: Path) -> None:
@@ -200,6 +204,13 @@ def test_a_parameter_is_fitted_to_a_light_load_and_tried_at_others(tmp_path: Pat
     assert high["metrics"]["mean"] == pytest.approx(0.02 * (1 + 2 + 3) / 3, rel=1e-3)
     name, _, value = high["fitted"].partition("=")
     assert (name, float(value.removesuffix("ms"))) == ("station.workers.demand", pytest.approx(20, rel=1e-3))
+    (last,) = (each for each in in_order(declared) if (each.settings["system"], each.settings["load"]) == MODELLED)
+    assert "doubtful" not in measure(last)
+    assert "no load whose arrivals" in measure(replace(last, repetition=2))["failed"], "nor is it of another repetition"
+    loaded(folder, due, (0.030 + 0.050 + 0.020) / 3, generator_limited="it was late", disturbed=True)
+    doubted = measure(last)
+    assert doubted["doubtful"] == "it is fitted to a doubtful load: it was late"
+    assert doubted["disturbed"], "measured again with the load"
     loaded(folder, due, 5.0)
     assert "does not follow from any station.workers.demand" in measure(in_order(declared)[-1])["failed"]
     folder.close()
@@ -341,6 +352,13 @@ def test_one_run_has_the_figures_of_all_values_that_its_command_does_not_name(tm
         runs.setdefault((kind, repetition), set()).add(record["metrics"]["run"])
     assert [len(each) for each in runs.values()] == [1] * 4
     assert len(set.union(*runs.values())) == 4
+
+
+def test_points_with_other_files_have_other_runs(tmp_path: Path) -> None:
+    text = PROGRAM.replace('"{size}", "{root}"', '"-", "{root}"').replace('["2kB"]', '["2kB", "3kB"]')
+    found = measured(text.replace("PYTHON", sys.executable).replace("{{script}}", SIZES), tmp_path)
+    assert {key[1]: record["metrics"]["bytes"] for key, record in found.items()} == {"2kB": 2000.0, "3kB": 3000.0}
+    assert texts_of(Films(rate="{rate}", number="{films}")) == ["{rate}", "{films}"]
 
 
 def test_a_point_that_is_measured_again_has_another_run(tmp_path: Path) -> None:

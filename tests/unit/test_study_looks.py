@@ -25,6 +25,11 @@ from sojourn.study.runner import Progress, SystemMissing, run
 from sojourn.study.sequential_testing import LOOKS_MAX, Looks, schedule
 
 SEQUENTIAL = TEXT.replace("repetitions = 4", "repetitions = 4\nuntil_decided = true")
+FITTED = SEQUENTIAL.replace(
+    "workload =",
+    'model = { system = "application-workers", arrivals = "visitors", '
+    'fitted = { parameter = "station.workers.demand", at = { size = "1KiB" } } }\nworkload =',
+).replace('{ name = "slow" }]', '{ name = "slow", solver = "simulation", of = "fast" }]')
 Rate = Callable[[Settings, int], float]
 
 
@@ -94,6 +99,13 @@ def test_only_the_cells_of_open_findings_are_repeated(tmp_path: Path) -> None:
     assert progress.repeated == 2 * (verdict.repetitions - 4) > 0
 
 
+def test_the_load_that_a_model_is_fitted_to_is_repeated_with_it(tmp_path: Path) -> None:
+    text = FITTED + 'over = { size = "10KiB" }\n'
+    begun, progress = decided(tmp_path, points_of(rate(1.1, 0.1, seed=2)), text)
+    (verdict,) = find(begun).verdicts
+    assert progress.repeated == 3 * (verdict.repetitions - 4) > 0
+
+
 def test_it_ends_with_the_time_or_where_no_decision_fits_into_it(tmp_path: Path) -> None:
     begun, progress = decided(tmp_path / "hopeless", points_of(rate(1.0001, 0.2)), seconds=1000)
     assert (progress.ending, progress.repeated) == ("complete", 0), "what would take longer than there is is not begun"
@@ -124,6 +136,21 @@ def test_what_repetitions_do_not_cure_is_not_repeated(tmp_path: Path) -> None:
     begun, progress = decided(tmp_path, limited)
     assert (progress.measured, progress.repeated) == (24, 0)
     assert find(begun).verdicts[0].to_decide is None
+
+
+def test_a_lower_bound_that_suffices_does_not_keep_other_places_from_being_repeated(tmp_path: Path) -> None:
+    def limited(point: Point) -> Record:
+        if point.settings["system"] == "slow":
+            return record(1.0)
+        if point.settings["size"] == "1KiB":
+            return record(3.0, generator_limited="it was late")
+        return record(1.3 if point.repetition % 2 else 0.9)
+
+    begun = folder(tmp_path)
+    run(begun, limited, clock=iter(range(10_000)).__next__)
+    (verdict,) = find(begun).verdicts
+    assert (verdict.finding, verdict.points_to_repeat) == ("not decided", 0)
+    assert verdict.repetitions_to_decide is not None
 
 
 def disturbed(*at: tuple[str, int], times: int, cure: bool = True) -> Callable[[Point], Record]:

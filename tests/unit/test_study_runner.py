@@ -195,6 +195,18 @@ def test_the_page_and_the_summary_come_from_the_folder_alone(tmp_path: Path) -> 
     assert 'href="run/report.html"' in index.read_text()
 
 
+def test_a_link_leads_to_a_folder_whose_name_has_signs_of_addresses(tmp_path: Path) -> None:
+    begun = folder(tmp_path)
+    begun.add_environment({"processor": "one", "sojourn_version": "0"})
+    run(begun, scripted)
+    opened = StudyFolder.open(tmp_path / "run")
+    write(opened, find(opened))
+    (tmp_path / "run").rename(tmp_path / "site#2 100%")
+    index = write_index(tmp_path)
+    assert index is not None
+    assert 'href="site%232%20100%25/report.html"' in index.read_text()
+
+
 def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
     first = StudyFolder.begin(tmp_path / "run", study(), TEXT)
     with pytest.raises(CouldNotRun, match="is measuring into"):

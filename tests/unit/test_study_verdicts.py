@@ -12,6 +12,7 @@ from scripted_study import BLOCK, FACTOR, SIZE, TEXT, record, study
 from sojourn.study.cells import Cells
 from sojourn.study.checks import judge
 from sojourn.study.declarations import Check, Crossing, FixedPart, Monotone, Ratio, Value, Within
+from sojourn.study.places import position
 from sojourn.study.points import Settings, cells, in_order, matches
 
 Rate = Callable[[Settings, int], float | None]
@@ -352,3 +353,32 @@ def test_repetitions_above_nought_do_not_stand_for_those_that_are_not() -> None:
     verdict = judge(ratio(1), measured(faults))
     assert verdict.finding == "not decided"
     assert "is 0, which has no ratio" in verdict.why
+
+
+def test_repetitions_in_which_something_was_answered_do_not_stand_for_the_others() -> None:
+    why = "no request was answered in the measured time"
+
+    def answered(settings: Settings, repetition: int) -> float | None:
+        return None if (settings["system"], repetition) == ("slow", 2) else steady(settings, repetition)
+
+    points = measured(answered)
+    assert judge(ratio(1), points).finding == "holds", "a program has its reasons to say nothing"
+    for cell in points.where({"system": "slow"}):
+        cell.records[2]["unavailable"] = {"rps": why}
+    verdict = judge(ratio(1), points)
+    assert verdict.finding == "not decided"
+    assert f"rps could not be measured in 1 of 4 points: {why}" in verdict.why
+
+
+def test_names_have_no_order_to_rise_or_cross_along() -> None:
+    points = measured(steady)
+    for check in (
+        monotone("falls").model_copy(update={"along": "system"}),
+        crossing(left={"size": "1KiB"}, right={"size": "10KiB"}, along="system"),
+    ):
+        verdict = judge(check, points)
+        assert (verdict.finding, verdict.why) == (
+            "not enough points",
+            "system has values that are no numbers: fast, slow",
+        )
+    assert [position(each) for each in ("0ms", "0.0 s", "10ms", "none")] == [0.0, 0.0, 0.01, None]

@@ -8,9 +8,8 @@ use std::thread;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
-use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use rustix::process::{Pid, kill_process};
+use sojourn_link::command::{Signals, unblock_in};
 use sojourn_measure::confinement::{
     Confinement, DiskLimit, Hierarchies, Limits, disk_under, restore, state_folder,
 };
@@ -80,18 +79,21 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let Some((program, arguments)) = options.command.split_first() else { bail!("no program given") };
-    // From now on, a signal while the group is being created ends the program, and with it the group, once it has
-    // started.
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    // From now on, a signal while the group is being created keeps the program from starting.
+    let signals = Signals::new()?;
     let confinement = options.confinement.arrange()?;
     let mut command = Command::new(program);
     command.args(arguments);
     if let Some(confinement) = &confinement {
         confinement.enclose(&mut command).map_err(|reason| anyhow!(reason))?;
     }
+    unblock_in(&mut command);
+    if let Some(signal) = signals.earlier()? {
+        return Ok(ExitCode::from((SIGNALLED + signal.as_raw()) as u8));
+    }
     let mut child = command.spawn().with_context(|| format!("cannot start {program}"))?;
     let pid = Pid::from_child(&child);
-    thread::spawn(move || signals.forever().for_each(|signal| forward_signal(pid, signal)));
+    thread::spawn(move || forward(&signals, pid));
     Ok(ExitCode::from(code_of(child.wait()?) as u8))
 }
 
@@ -148,9 +150,15 @@ fn drop_site(site: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn forward_signal(pid: Pid, signal: i32) {
-    // It may have ended already.
-    let _ = kill_process(pid, if signal == SIGINT { Signal::INT } else { Signal::TERM });
+/// Forwards the signals that the program does not receive from the terminal, too: a server takes a second one as the
+/// order to end at once.
+fn forward(signals: &Signals, pid: Pid) {
+    while let Ok((signal, is_terminal)) = signals.read() {
+        if !is_terminal {
+            // It may have ended already.
+            let _ = kill_process(pid, signal);
+        }
+    }
 }
 
 fn state() -> anyhow::Result<PathBuf> {

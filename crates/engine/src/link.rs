@@ -204,7 +204,7 @@ fn not_made(error: io::Error) -> anyhow::Error {
             "it needs root, or CAP_NET_ADMIN and CAP_SYS_ADMIN; without, `sojourn load --read-rate 56kbit/s` has \
              clients that read slowly"
         }
-        Some(libc::EEXIST) => "another link has these addresses: choose another --network",
+        Some(libc::EEXIST) => "another link or network has these addresses: choose another --network",
         _ => return anyhow::Error::new(error).context("cannot bring the link up"),
     };
     setup_error(error, hint)

@@ -16,7 +16,7 @@ use sojourn_measure::confinement::Confinement;
 use sojourn_measure::counters::Counter;
 use sojourn_measure::machine::Machine;
 use sojourn_measure::probe::{Column, Group, Probe, Sample, Target, listening_on};
-use sojourn_measure::{Nanos, Reading, affinity, clock};
+use sojourn_measure::{Nanos, Reading, affinity, clock, limits, process};
 
 use crate::confine::ConfinementOptions;
 use crate::json;
@@ -65,6 +65,9 @@ const INTERVAL_MIN: Nanos = Nanos(1_000_000);
 /// How long the probed command may take to end after it was asked to.
 const END_TIMEOUT: Nanos = Nanos(5_000_000_000);
 
+/// Enough for every perf event of hundreds of threads, and for their files in /proc.
+const DESCRIPTORS_WANTED: u64 = 1 << 16;
+
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.interval < INTERVAL_MIN {
         bail!("an interval below {} ms would measure the probe itself", INTERVAL_MIN.0 / 1_000_000);
@@ -78,6 +81,8 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     // A running server keeps its pages.
     let confinement = if options.command.is_empty() { None } else { confinement.arrange()? };
     let mut started = start(&options.command, confinement.as_ref())?;
+    // Only now, so that the command has the limit that it would have without us.
+    limits::raise_descriptors(DESCRIPTORS_WANTED);
     let group = confinement.as_ref().and_then(|confinement| confinement.groups().first());
     let outcome = watch(options, started.as_mut(), group, &interrupted);
     if let Some(child) = &mut started {
@@ -165,6 +170,9 @@ fn pids(options: &Options, started: Option<&Child>) -> anyhow::Result<Vec<u32>> 
     }
     pids.sort_unstable();
     pids.dedup();
+    // A worker is its parent's, which has what it used after it has ended: servers replace their workers.
+    let all = pids.clone();
+    pids.retain(|&pid| process::parent(pid).is_none_or(|parent| all.binary_search(&parent).is_err()));
     Ok(pids)
 }
 

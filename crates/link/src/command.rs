@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use sojourn_measure::affinity;
 
@@ -63,10 +64,10 @@ fn spawn(namespace: &Namespace, (program, arguments): (&OsString, &[OsString])) 
     let mut command = Command::new(program);
     command.args(arguments);
     namespace.runs(&mut command);
-    // SAFETY: only system calls between fork and exec.
+    unblock_in(&mut command);
+    // SAFETY: only a system call between fork and exec.
     unsafe {
         command.pre_exec(|| {
-            block(libc::SIG_UNBLOCK)?;
             // If the link is killed the command ends too: without packets it would wait forever.
             rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
             Ok(())
@@ -75,16 +76,25 @@ fn spawn(namespace: &Namespace, (program, arguments): (&OsString, &[OsString])) 
     command.spawn()
 }
 
+/// Lets a command have the signals that [`Signals`] block, as it would inherit that they are blocked.
+pub fn unblock_in(command: &mut Command) {
+    // SAFETY: only a system call between fork and exec.
+    unsafe {
+        command.pre_exec(|| block(libc::SIG_UNBLOCK));
+    }
+}
+
 /// Becomes readable when the child has ended.
 fn ended(child: &Child) -> io::Result<OwnedFd> {
     Ok(pidfd_open(Pid::from_child(child), PidfdFlags::empty())?)
 }
 
-/// A descriptor that becomes readable at SIGINT and SIGTERM.
-struct Signals(OwnedFd);
+/// A descriptor that becomes readable at SIGINT and SIGTERM. The calling thread, and those that it starts, block
+/// these from now on.
+pub struct Signals(OwnedFd);
 
 impl Signals {
-    fn new() -> io::Result<Signals> {
+    pub fn new() -> io::Result<Signals> {
         block(libc::SIG_BLOCK)?;
         let set = ending_set();
         // SAFETY: the set is only read, and the new descriptor is owned here.
@@ -96,8 +106,15 @@ impl Signals {
         }
     }
 
-    /// The signal, and whether it was typed at the terminal.
-    fn read(&self) -> io::Result<(Signal, bool)> {
+    /// One that has come already.
+    pub fn earlier(&self) -> io::Result<Option<Signal>> {
+        let mut waits = [PollFd::new(&self.0, PollFlags::IN)];
+        let has_come = poll(&mut waits, Some(&Timespec::default()))? > 0;
+        has_come.then(|| self.read().map(|(signal, _)| signal)).transpose()
+    }
+
+    /// Waits for a signal: which, and whether it was typed at the terminal.
+    pub fn read(&self) -> io::Result<(Signal, bool)> {
         let mut told = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
         // SAFETY: the buffer has the size of the request, and any bytes are valid in it.
         let told = unsafe {

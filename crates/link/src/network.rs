@@ -1,7 +1,7 @@
 //! The link's addresses: the server has the first address of a network, the clients the following ones.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
 use thiserror::Error;
 
@@ -79,8 +79,25 @@ impl Network {
         })
     }
 
+    /// Whether a device in the calling thread's namespace has an address in this network. The kernel gives the same
+    /// address to a second device, too, and then sends everything through the first.
+    fn is_taken(&self) -> bool {
+        // Nothing is sent; the kernel chooses the source of the route.
+        let source = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
+            socket.connect((self.server(), 9))?;
+            socket.local_addr()
+        });
+        match source.map(|source| source.ip()) {
+            Ok(IpAddr::V4(source)) => u32::from(source) & !(u32::MAX >> self.prefix) == self.base,
+            _ => false,
+        }
+    }
+
     /// Gives `device`, in the calling thread's namespace, the server's address and brings it up.
     pub(crate) fn put_server(&self, device: &str) -> io::Result<()> {
+        if self.is_taken() {
+            return Err(io::Error::from_raw_os_error(libc::EEXIST));
+        }
         let netlink = Netlink::new()?;
         let index = netlink::index_of(device)?;
         netlink.add_address(index, self.server(), self.prefix)?;
@@ -118,5 +135,11 @@ mod tests {
         for bad in ["", "10.77.0.0", "10.77.0.1/16", "10.77.0.0/31", "10.77.0.0/7", "10.77.0/16", "::/64"] {
             assert_eq!(Network::parse(bad), Err(NetworkError::NotANetwork(bad.into())), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_network_of_this_machine_is_taken() {
+        assert!(Network::parse("127.0.0.0/8").unwrap().is_taken());
+        assert!(!Network::parse("240.0.0.0/24").unwrap().is_taken());
     }
 }

@@ -10,6 +10,7 @@ pub mod confinement;
 pub mod core_time;
 pub mod core_use;
 pub mod counters;
+mod descriptors;
 pub mod histogram;
 pub mod interval_log;
 pub mod limits;

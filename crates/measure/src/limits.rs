@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::machine;
+use crate::{descriptors, machine};
 
 /// Raises the limit of open descriptors to `wanted`, or as near as allowed; returns the limit in force.
 ///
@@ -19,7 +19,7 @@ pub fn raise_descriptors(wanted: u64) -> u64 {
         // Either may be forbidden; the limit is read back below.
         let _ = setrlimit(Resource::Nofile, whole).or_else(|_| setrlimit(Resource::Nofile, part));
     }
-    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+    descriptors::limit()
 }
 
 /// The memory that this process may use: the machine's, or less if a control group around it has a limit.
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn never_lowers_the_limit() {
-        let before = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let before = descriptors::limit();
         assert!(raise_descriptors(1) >= before);
     }
 }

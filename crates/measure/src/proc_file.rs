@@ -8,8 +8,10 @@ use std::{
     os::unix::fs::FileExt,
 };
 
+use crate::descriptors;
+
 pub(crate) fn read(path: &str) -> io::Result<String> {
-    fs::read_to_string(path).map_err(|error| named(path, &error))
+    with_descriptors(|| fs::read_to_string(path)).map_err(|error| named(path, &error))
 }
 
 /// The most files that a thread keeps open.
@@ -22,22 +24,39 @@ thread_local! {
 /// Reads a file of at most one page and keeps it open, because opening costs five times as much as reading. For files
 /// that are read many times a second for each of hundreds of threads.
 pub(crate) fn read_kept(path: &str) -> io::Result<String> {
-    KEPT.with_borrow_mut(|kept| {
-        if let Some(file) = kept.get(path) {
-            match page(file) {
-                Ok(text) => return Ok(text),
-                // The process has ended, and its ID may have been reused.
-                Err(_) => drop(kept.remove(path)),
-            }
+    let known = KEPT.with_borrow_mut(|kept| {
+        let text = page(kept.get(path)?);
+        if text.is_err() {
+            // The process has ended, and its ID may have been reused.
+            kept.remove(path);
         }
-        let file = File::open(path).map_err(|error| named(path, &error))?;
-        let text = page(&file).map_err(|error| named(path, &error))?;
-        if kept.len() >= KEPT_MAX {
+        text.ok()
+    });
+    if let Some(text) = known {
+        return Ok(text);
+    }
+    let file = with_descriptors(|| File::open(path)).map_err(|error| named(path, &error))?;
+    let text = page(&file).map_err(|error| named(path, &error))?;
+    // Files of ended processes are among them until there are too many: nobody asks for those again.
+    let most = descriptors::kept_files_max(KEPT_MAX);
+    KEPT.with_borrow_mut(|kept| {
+        if kept.len() >= most {
             kept.clear();
         }
         kept.insert(path.to_owned(), file);
-        Ok(text)
-    })
+    });
+    Ok(text)
+}
+
+/// Opens something. If no descriptor is left, the kept files give theirs back first.
+pub(crate) fn with_descriptors<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    match open() {
+        Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
+            KEPT.with_borrow_mut(|kept| kept.clear());
+            open()
+        }
+        opened => opened,
+    }
 }
 
 fn page(file: &File) -> io::Result<String> {
@@ -60,7 +79,7 @@ pub(crate) fn missing_entry(path: &str, what: &str) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::{process::Command, thread, time::Duration};
+    use std::{env, iter, process::Command, thread, time::Duration};
 
     use super::*;
 
@@ -76,5 +95,31 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(read_kept(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    /// Set for the test that has started itself with few descriptors.
+    const FEW_DESCRIPTORS: &str = "SOJOURN_TEST_FEW_DESCRIPTORS";
+
+    #[test]
+    fn kept_files_leave_descriptors_for_others() {
+        if env::var_os(FEW_DESCRIPTORS).is_none() {
+            let script =
+                "ulimit -n 64; exec \"$0\" --exact proc_file::tests::kept_files_leave_descriptors_for_others";
+            let mut again = Command::new("sh");
+            again.args(["-c", script]).arg(env::current_exe().unwrap()).env(FEW_DESCRIPTORS, "yes");
+            assert!(again.status().unwrap().success());
+            return;
+        }
+        // As a server that forks a process for each connection.
+        for _ in 0..100 {
+            let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+            let text = read_kept(&format!("/proc/{0}/task/{0}/schedstat", child.id()));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert!(text.is_ok(), "{text:?}");
+        }
+        let others: Vec<File> = iter::from_fn(|| File::open("/dev/null").ok()).collect();
+        assert!(read("/proc/self/stat").is_ok() && read_kept("/proc/self/schedstat").is_ok());
+        drop(others);
     }
 }

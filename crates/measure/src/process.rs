@@ -156,6 +156,13 @@ pub fn started(pid: u32) -> Option<u64> {
     if is_over { None } else { parse_stat(&text).map(|counters| counters.started) }
 }
 
+/// The parent of a living process.
+pub fn parent(pid: u32) -> Option<u32> {
+    let text = proc_file::read(&format!("/proc/{pid}/stat")).ok()?;
+    // After the name in parentheses, which may contain any: the state and the parent.
+    text.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 pub fn children(pid: u32) -> io::Result<Vec<u32>> {
     let mut all = Vec::new();
     for thread in threads(pid)? {
@@ -181,7 +188,7 @@ pub fn forgets_children(pid: u32) -> io::Result<bool> {
 }
 
 pub fn threads(pid: u32) -> io::Result<Vec<u32>> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task"))?;
+    let entries = proc_file::with_descriptors(|| fs::read_dir(format!("/proc/{pid}/task")))?;
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
 }
 

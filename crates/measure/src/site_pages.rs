@@ -16,7 +16,9 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::param::page_size;
 use rustix::process::geteuid;
 
-/// Files kept open, so that checking again costs one call each; others are opened every time.
+use crate::descriptors;
+
+/// Files kept open at most, so that checking again costs one call each; others are opened every time.
 const OPEN_FILES_MAX: usize = 4096;
 
 /// The system call's number, the same on every architecture.
@@ -66,8 +68,7 @@ impl SitePages {
         let mut site = SitePages { files: Vec::new(), bytes: 0, has_cachestat: true };
         site.add_below(root)?;
         if let Some(first) = site.files.first() {
-            let file = File::open(&first.path)?;
-            site.has_cachestat = cachestat(&file).is_ok();
+            site.has_cachestat = first.with(|open| Ok(cachestat(open).is_ok()))?;
         }
         Ok(site)
     }
@@ -110,8 +111,7 @@ impl SitePages {
     }
 
     fn add_below(&mut self, folder: &Path) -> io::Result<()> {
-        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
-        for entry in fs::read_dir(folder).map_err(named)? {
+        for entry in fs::read_dir(folder).map_err(|error| named(folder, &error))? {
             let entry = entry?;
             // Links are not followed: their targets may be outside of the site, or already counted.
             let kind = entry.file_type()?;
@@ -125,29 +125,32 @@ impl SitePages {
     }
 
     fn add(&mut self, path: PathBuf) -> io::Result<()> {
-        let file = File::open(&path)?;
-        self.bytes += file.metadata()?.len();
+        let file = File::open(&path).map_err(|error| named(&path, &error))?;
+        self.bytes += file.metadata().map_err(|error| named(&path, &error))?.len();
         may_be_asked_about(&path, &file)?;
-        let open = (self.files.len() < OPEN_FILES_MAX).then_some(file);
-        self.files.push(SiteFile { path, open });
+        let is_kept = self.files.len() < descriptors::kept_files_max(OPEN_FILES_MAX);
+        self.files.push(SiteFile { path, open: is_kept.then_some(file) });
         Ok(())
     }
 }
 
 impl SiteFile {
     fn with<T>(&self, act: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
-        let named =
-            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()));
-        match &self.open {
-            Some(file) => act(file).map_err(named),
-            None => File::open(&self.path).and_then(|file| act(&file)).map_err(named),
-        }
+        let outcome = match &self.open {
+            Some(file) => act(file),
+            None => File::open(&self.path).and_then(|file| act(&file)),
+        };
+        outcome.map_err(|error| named(&self.path, &error))
     }
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 fn may_be_asked_about(path: &Path, file: &File) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;
-    let is_owner = file.metadata()?.uid() == geteuid().as_raw();
+    let is_owner = file.metadata().map_err(|error| named(path, &error))?.uid() == geteuid().as_raw();
     if is_owner || accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok() {
         return Ok(());
     }

@@ -9,9 +9,6 @@ use sojourn_http::date::DATE_BYTES;
 /// The length of `[06/Nov/1994:08:49:37 +0000]`.
 pub const LOG_TIME_BYTES: usize = 28;
 
-/// The most that the coarse clock lags: a tick of the slowest kernels.
-pub const LAG_MAX: Duration = Duration::from_millis(10);
-
 /// The time of the current loop iteration.
 #[derive(Debug)]
 pub struct Clock {

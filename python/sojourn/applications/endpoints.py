@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl
 
 from sojourn.applications.requests import Asked
 from sojourn.failure import CouldNotRun
+from sojourn.workload.characteristics import visible
 
 SIBLINGS_MAX = 12
 """With more distinct segments under one parent, they are identifiers rather than pages."""
@@ -163,7 +164,8 @@ def _found(rows: Sequence[Asked]) -> dict[str, list[Asked]]:
             tree.add(_segments(row.path), row)
     for path, members in tree.patterns():
         for query, part in _by_choice(members).items():
-            groups[path + query] += part
+            # A name is a line of text: in a scenario, in a comment of a system file, on the terminal.
+            groups[visible(path + query)] += part
     return {name: members for name, members in groups.items() if members}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -209,8 +211,15 @@ def _drawn(folder: RunFolder) -> Path | None:
     return None
 
 
+def _name_of(log: str) -> str:
+    """A plain name for a run of a log, which may also be a folder, a hidden file or a pattern."""
+    # The path `.` has no name before it is absolute.
+    plain = re.sub(r"[^\w.-]+", "-", Path(os.path.abspath(log)).name)
+    return plain.lstrip(".").split(".")[0].strip("-") or "log"
+
+
 def _default_output(log: str) -> Path:
-    name = "stdin" if log == "-" else Path(log).name.split(".")[0]
+    name = "stdin" if log == "-" else _name_of(log)
     candidates = (Path("runs") / (name if count == 1 else f"{name}-{count}") for count in range(1, 10_000))
     kept = ("summary.json", "application.json")
     return next(each for each in candidates if not any((each / name).exists() for name in kept))

@@ -67,7 +67,9 @@ def runners(tool: Tool, wanted: RunOptions) -> Iterator[Callable[[Sequence[str]]
                 return made
             from sojourn.loading.probed import probed, watched_by
 
-            url = next((word for word in words if "://" in word), "")
+            # An option's value may hold an address, too, such as a header's.
+            named = (words[place] for place in arguments(tool, words))
+            url = next((word for word in named if "://" in word), "")
             return probed(made, watched_by(url, wanted.probe_pids, wanted.probe_port, wanted.probe_interval))
 
         yield runner

@@ -25,9 +25,10 @@ class Terminal(Console):
         return super().render_str(text.translate(_SHOWN), **how)
 
 
-talk = Terminal(stderr=True)
+# Brackets and colons are text as any other: they come from logs, addresses and file names, too.
+talk = Terminal(stderr=True, markup=False, emoji=False)
 """Standard error, for progress and warnings. Standard output carries only data."""
-data = Terminal()
+data = Terminal(markup=False, emoji=False)
 
 
 class Format(StrEnum):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from sojourn.assessment.summary import read_summary
 from sojourn.commands.formats import Format, FormatOption, data, print_json, print_where
 from sojourn.failure import CouldNotRun
 from sojourn.loading import folder as load_folder
@@ -53,7 +54,11 @@ def _join(
         raise CouldNotRun(f"{run} holds no timeline", "it ended before its first step: measure again")
     plain = timeline.drop([name for name in timeline.columns if name.startswith("probe_")])
     folder.write_frame("timeline.parquet", merge(plain, recorded, offset_seconds=moved))
-    print_where(write_report(folder))
+    path = write_report(folder)
+    if output_format is Format.json:
+        print_json(read_summary(folder).model_dump(mode="json"))
+        return
+    print_where(path)
 
 
 def _join_load(run: Path, recorded: Recording, moved: float, output_format: Format) -> None:

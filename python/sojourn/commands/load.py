@@ -94,6 +94,9 @@ def _search(words: list[str], wanted: RunOptions, limits: list[str], budget: str
     from sojourn.report.load.terminal import print_found, said
     from sojourn.text import quantity
 
+    wanted.refuse_outputs_of_one_run()
+    if wanted.thresholds:
+        raise CouldNotRun("--threshold judges a single run", f"give it as --search '{wanted.thresholds[0]}'")
     thresholds = engine_run.thresholds_of(limits, words)
     folder = None if wanted.output is None else load_folder.create(wanted.output)
     with engine_run.runners("load", wanted) as runners:
@@ -112,10 +115,10 @@ def _search(words: list[str], wanted: RunOptions, limits: list[str], budget: str
     if wanted.output_format == "json":
         print_json(search.record(found).as_json())
     else:
-        print_found(found, search, data)
+        print_found(found, search.record(found), data)
     if folder is not None and found.trials:
         from sojourn.report.load.search import write_report
 
         write_report(folder)
-    if found.ending in ("interrupted", "never passed"):
+    if found.ending == "interrupted" or found.low is None:
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)

@@ -13,7 +13,7 @@ from sojourn.commands.formats import Format, FormatOption, data, print_json, tal
 from sojourn.commands.help import FurtherOption
 from sojourn.commands.web_option import WebFlag, WebPort, live_page
 from sojourn.engine.results import ProbeHeader, ProbeRow
-from sojourn.failure import CouldNotRun
+from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.probe import files
 from sojourn.probe.profile import Profiler
 from sojourn.probe.recording import Recording
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from sojourn.report.live.server import LivePage
 
 _VIEWS_PER_SECOND = 2.0
+_PROFILE_BEGINS_SECONDS = 1.0
+"""Until then a perf that has failed ends the command: there is not much to lose yet."""
 SOURCES = ("processes", "cgroup", "software", "tracepoints", "processor", "cores", "pressure", "network", "site")
 
 
@@ -124,8 +126,6 @@ def _probe(
     with interrupts.held(to_the_end=True):
         with live_page(web, web_port, "sojourn probe") as page:
             recording = _recorded([*arguments, "--format", "json", "--", *(command or [])], draws, drawing, page)
-        if drawing is not None:
-            drawing.write()
         for path in output or []:
             if files.write(path, recording):
                 talk.print(f"wrote {path}", soft_wrap=True)
@@ -133,6 +133,9 @@ def _probe(
             print_json(summary(recording).as_json())
         else:
             print_totals(recording, data)
+        # Last: perf may fail, and the samples are not to be lost by that.
+        if drawing is not None:
+            drawing.write()
 
 
 class _FlameGraph:
@@ -152,10 +155,19 @@ class _FlameGraph:
             raise CouldNotRun("a profile needs processes", "give --pid, --port or a command")
         self._profiler = Profiler(pids)
 
-    def write(self) -> None:
-        """Ends profiling and writes the flame graph."""
+    def check(self) -> None:
+        """Raises `CouldNotRun` if perf has failed already."""
         assert self._profiler is not None
-        taken = self._profiler.end()
+        self._profiler.check()
+
+    def write(self) -> None:
+        """Ends profiling and writes the flame graph; ends the command if there is none."""
+        assert self._profiler is not None
+        try:
+            taken = self._profiler.end()
+        except CouldNotRun as failure:
+            talk.print(str(failure), soft_wrap=True)
+            raise typer.Exit(EXIT_RAN_WITH_FAILURES) from None
         if writing.write(self._path, flame_graph(taken, "CPU time by function").encode()):
             talk.print(f"wrote {self._path}: {taken.samples:,} samples", soft_wrap=True)
 
@@ -170,6 +182,8 @@ def _recorded(arguments: list[str], draws: bool, drawing: _FlameGraph | None, pa
         for line in lines:
             row = ProbeRow.model_validate_json(line)
             recording.add(row)
+            if drawing is not None and row.time_seconds < recording.time_seconds[0] + _PROFILE_BEGINS_SECONDS:
+                drawing.check()
             if (draws or page is not None) and row.time_seconds >= shown + 1 / _VIEWS_PER_SECOND:
                 shown = row.time_seconds
                 if draws:

@@ -52,10 +52,10 @@ class Stages:
         self._page = page
         self._bars = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description:<14}"),
+            TextColumn("{task.description:<14}", markup=False),
             BarColumn(bar_width=24),
             _Times(),
-            TextColumn("{task.fields[detail]}"),
+            TextColumn("{task.fields[detail]}", markup=False),
             console=console,
             disable=quiet or not console.is_terminal,
         )

@@ -70,10 +70,7 @@ def _refuse(words: Sequence[str], wanted: RunOptions, repeat: Repeat) -> None:
         raise CouldNotRun("--against measures the other server, --baseline reads its runs", "give one of them")
     if repeat.against is None and repeat.baseline is None and repeat.max_regression is not None:
         raise CouldNotRun("--max-regression needs something to compare with", "give --against URL or --baseline RUNS")
-    if wanted.files:
-        raise CouldNotRun(
-            "--csv, --parquet and --prometheus each describe a single run", "give --output: it stores every run"
-        )
+    wanted.refuse_outputs_of_one_run()
     named = [name for name in ONE_SERVER if any(word.split("=")[0] == name for word in words)]
     named += ["--probe-pid"] if wanted.probe_pids else []
     named += ["--probe-port"] if wanted.probe_port is not None else []

@@ -8,16 +8,16 @@ from typing import Annotated
 import typer
 
 from sojourn.applications.summary import SUMMARY as APPLICATION
-from sojourn.applications.summary import ApplicationSummary
 from sojourn.assessment.summary import read_summary
 from sojourn.commands.formats import Format, FormatOption, data, print_json, print_where
 from sojourn.loading import folder as load_folder
+from sojourn.report.application.page import read_summary as read_application
 from sojourn.report.application.page import write_report as write_application_report
 from sojourn.report.application.terminal import print_application
 from sojourn.report.assessment.page import write_report
 from sojourn.report.assessment.terminal import print_summary
 from sojourn.report.load import search
-from sojourn.report.load.terminal import print_result
+from sojourn.report.load.terminal import print_found, print_result
 from sojourn.report.load.writing import write_report as write_load_report
 from sojourn.results.run_folder import RunFolder
 
@@ -35,7 +35,7 @@ def _report(
     Example: sojourn report runs/example
     """
     if load_folder.is_search(run):
-        print_where(search.write_report(RunFolder(run)))
+        _report_search(RunFolder(run), output_format)
         return
     if load_folder.is_load_run(run):
         _report_load(run, output_format)
@@ -52,9 +52,19 @@ def _report(
     print_where(path)
 
 
+def _report_search(folder: RunFolder, output_format: Format) -> None:
+    path = search.write_report(folder)
+    record = search.read(folder)
+    if output_format is Format.json:
+        print_json(record.as_json())
+        return
+    print_found(search.found_of(record), record, data)
+    print_where(path)
+
+
 def _report_application(run: Path, output_format: Format) -> None:
     path = write_application_report(RunFolder(run))
-    summary = ApplicationSummary.model_validate_json((run / APPLICATION).read_text())
+    summary = read_application(RunFolder(run))
     if output_format is Format.json:
         print_json(summary.model_dump(mode="json"))
         return

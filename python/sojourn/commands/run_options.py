@@ -61,6 +61,15 @@ class RunOptions:
         more = (self.files, self.thresholds, self.output, self.cluster.target, self.wants_probe, self.line, self.web)
         return any(more)
 
+    def refuse_outputs_of_one_run(self) -> None:
+        """Refuses what describes or shows a single run, for a command that makes several."""
+        if self.files:
+            raise CouldNotRun(
+                "--csv, --parquet and --prometheus each describe a single run", "give --output: it stores every run"
+            )
+        if self.web:
+            raise CouldNotRun("--web shows a single run", "leave it out: each run has a line on standard error")
+
 
 def read_options(
     show_help: Annotated[bool, typer.Option("--help", "-h", help="Show the options that matter most.")] = False,

@@ -199,9 +199,21 @@ def _listen(
 def begun(command: Sequence[str], stdin: int | None, stdout: IO[str] | int) -> subprocess.Popen[str]:
     """An engine in its own process group, so that Ctrl-C on a terminal reaches only this process.
 
-    This hands it on once: a second signal would kill the engine before it prints its result.
+    This hands it on once: a second signal would kill the engine before it prints its result. If this process is
+    killed, the engine ends, too: where it is given a standard input, by the end of that.
     """
-    return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True, process_group=0)
+    words = tied(command, "INT") if stdin is None else command
+    return subprocess.Popen(words, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True, process_group=0)
+
+
+def tied(command: Sequence[str], ending: str, script: str = 'exec "$@"') -> list[str]:
+    """A shell that runs the command by `script`, and gets the signal `ending` if the calling thread ends before."""
+    shell = ["sh", "-c"]
+    if (setpriv := shutil.which("setpriv")) is None:
+        return [*shell, script, "sh", *command]
+    # This process may have died before setpriv requested the signal, so the shell checks that it is alive.
+    still_ours = f'[ "$PPID" = "$0" ] || exit 1; {script}'
+    return [setpriv, "--pdeathsig", ending, *shell, still_ours, str(os.getpid()), *command]
 
 
 def json_lines(process: subprocess.Popen[str], talk: list[str], quiet_cores: frozenset[int]) -> Iterator[str]:

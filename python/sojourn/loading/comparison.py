@@ -72,6 +72,12 @@ class Group:
                 return f"{self.name}: the generator was the limit: {run.limited_because}"
             if not run.complete:
                 return f"{self.name}: not complete: {run.record.stopped_because}"
+            if run.is_streams:
+                continue
+            if run.of_requests.failed_because:
+                return f"{self.name}: {run.of_requests.failed_because}"
+            if run.requests == 0:
+                return f"{self.name}: no request got a good response"
         return None
 
     def value(self, metric: Metric) -> float:

@@ -10,6 +10,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+
+from sojourn.machine.samples import siblings
 
 
 @dataclass(frozen=True)
@@ -25,10 +28,15 @@ class Cores:
         return self.server is not None and self.generator is not None
 
 
-def plan() -> Cores:
-    """Assigns the first two cores available to this process: the server's, then the generator's."""
-    allowed = sorted(os.sched_getaffinity(0))
-    return Cores(allowed[0], allowed[1]) if len(allowed) > 1 else Cores(None, None)
+def plan(root: Path = Path("/")) -> Cores:
+    """Assigns two of the cores available to this process: the first to the server, the next to the generator.
+
+    Hardware threads of one physical core slow each other down, so the generator's is of another where there is one.
+    """
+    first, *others = sorted(os.sched_getaffinity(0))
+    beside = siblings(first, root)
+    apart = [core for core in others if core not in beside]
+    return Cores(first, (apart or others)[0]) if others else Cores(None, None)
 
 
 def pinned_command(core: int | None, command: list[str]) -> list[str]:

@@ -116,7 +116,7 @@ def between(
         sentences=[],
         is_quiet=True,
     )
-    disturbing = _disturbing(disturbance)
+    disturbing = _disturbing(disturbance, share_core=_share_core(roles, root))
     sentences = disturbing + _remarks(disturbance)
     return disturbance.model_copy(update={"sentences": sentences, "is_quiet": not disturbing and not _unseen(seen)})
 
@@ -180,7 +180,13 @@ def _unseen(cores: list[CoreDisturbance]) -> bool:
     return any(each.other_work_fraction is None for each in cores)
 
 
-def _disturbing(found: Disturbance) -> list[str]:
+def _share_core(roles: dict[int, str], root: Path) -> bool:
+    """Returns true if server and generator have hardware threads of the same physical core."""
+    servers = [core for core, role in roles.items() if role == "server"]
+    return any(roles.get(other) == "generator" for core in servers for other in siblings(core, root))
+
+
+def _disturbing(found: Disturbance, *, share_core: bool) -> list[str]:
     """One sentence per exceeded limit."""
     said: list[tuple[float, str]] = []
     for each in found.cores:
@@ -195,6 +201,9 @@ def _disturbing(found: Disturbance) -> list[str]:
             said.append((beside / 2, f"{thread} is {_percent(beside)} busy and slows it: {_outcome(each)}."))
         if each.heat_throttles:
             said.append((1.0, f"The processor slowed {where} down because of heat {each.heat_throttles} times."))
+    if share_core:
+        # As another hardware thread that is always busy.
+        said.append((0.5, "Server and generator share a physical core: answers will be lower bounds."))
     needed = sum(each.role != SPARE for each in found.cores)
     if found.quota_cores is not None and found.quota_cores < needed:
         allowed = f"A control group allows {found.quota_cores:.2g} cores' time, and {needed} are needed"

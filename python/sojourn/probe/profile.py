@@ -22,6 +22,8 @@ FREQUENCY = 199
 """Samples per second of CPU time: not a divisor of any timer, so that nothing periodic hides between samples."""
 EVENT = "cpu-clock"
 """The kernel's clock, available everywhere; cycles would need a PMU."""
+_ENDED_WELL = (0, -signal.SIGINT)
+"""The codes of a perf whose processes have ended, and of one that was stopped."""
 
 Stack = tuple[str, ...]
 
@@ -65,16 +67,32 @@ class Profiler:
         command += ["--inherit", "--output", str(self._data), "--pid", ",".join(map(str, tree(pids)))]
         self._perf = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
+    def check(self) -> None:
+        """Raises `CouldNotRun` if perf has failed already."""
+        if self._perf.poll() not in (None, *_ENDED_WELL):
+            raise _took_no_samples(self._perf.communicate()[1])
+
     def end(self) -> Profile:
         """Stops sampling and folds the samples into stacks."""
         self._perf.send_signal(signal.SIGINT)
-        _, said = self._perf.communicate(timeout=60)
         with self._folder:
-            if not self._data.exists():
-                raise CouldNotRun(f"perf took no samples: {said.strip()}", "kernel.perf_event_paranoid may forbid it")
-            script = ["perf", "script", "--input", str(self._data), "--fields", "comm,ip,sym,dso"]
-            done = subprocess.run(script, capture_output=True, text=True, timeout=300, check=False)
-        return Profile(folded(done.stdout.splitlines()), EVENT, FREQUENCY)
+            try:
+                _, said = self._perf.communicate(timeout=60)
+                if not self._data.exists():
+                    raise _took_no_samples(said)
+                script = ["perf", "script", "--input", str(self._data), "--fields", "comm,ip,sym,dso"]
+                done = subprocess.run(script, capture_output=True, text=True, timeout=300, check=False)
+            except subprocess.TimeoutExpired as late:
+                self._perf.kill()
+                raise CouldNotRun(f"{' '.join(late.cmd[:2])} did not end within {late.timeout:g} s") from None
+        stacks = folded(done.stdout.splitlines())
+        if not stacks and (self._perf.returncode not in _ENDED_WELL or done.returncode != 0):
+            raise _took_no_samples(said + done.stderr)
+        return Profile(stacks, EVENT, FREQUENCY)
+
+
+def _took_no_samples(said: str) -> CouldNotRun:
+    return CouldNotRun(f"perf took no samples: {said.strip()}", "kernel.perf_event_paranoid may forbid it")
 
 
 def folded(lines: Iterable[str]) -> dict[Stack, int]:

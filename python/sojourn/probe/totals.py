@@ -96,7 +96,7 @@ def _used(recording: Recording, counter: Counter) -> Used:
         seen = values[known]
         return Used(counter, minimum=float(seen.min()), mean=float(seen.mean()), maximum=float(seen.max()))
     if known.size == 1:
-        return Used(counter, unavailable="a difference needs two samples")
+        return Used(counter, unavailable=recording.missing.get(counter.name, "a difference needs two samples"))
     if values.size - 1 - known[-1] > LAST_SAMPLES_MISSING_MAX:
         return Used(counter, unavailable=recording.missing[counter.name])
     first, last = known[0], known[-1]

@@ -48,13 +48,16 @@ class Cell:
         return estimate([value for each in sorted(self.records) if (value := self.value(metric, each)) is not None])
 
     def lacking(self, metric: str) -> str | None:
-        """The reason why the metric is missing although the cell was measured."""
+        """The reason why the metric is missing in some repetitions although the cell was measured."""
         found = [each for each in self.records.values() if each["metrics"]]
-        if not found or any(each["metrics"].get(metric) is not None for each in found):
+        missing = [each for each in found if each["metrics"].get(metric) is None]
+        reasons = [why for each in missing if (why := each.get("unavailable", {}).get(metric))]
+        everywhere = len(missing) == len(found)
+        # A load says why it lacks a metric; a program may rightly have none in some repetitions.
+        if not missing or not (everywhere or reasons):
             return None
-        reasons = (each.get("unavailable", {}).get(metric) for each in found)
-        why = next(filter(None, reasons), None)
-        return f"{metric} could not be measured" + (f": {why}" if why else "")
+        where = "" if everywhere else f" in {len(reasons)} of {len(found)} points"
+        return f"{metric} could not be measured{where}" + (f": {reasons[0]}" if reasons else "")
 
     def untrusted_because(self, metric: str) -> str | None:
         """The reason why some of the cell's figures do not describe the server."""

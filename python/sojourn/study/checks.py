@@ -30,7 +30,7 @@ from sojourn.study.decisions import (
 from sojourn.study.declarations import Check, Crossing, Evidence, FixedPart, Monotone, Ratio, Value, Where, Within
 from sojourn.study.figures import Figure
 from sojourn.study.fits import fixed_part
-from sojourn.study.places import ALL, Metrics, Place, along, name, places, samples, together, told_apart
+from sojourn.study.places import ALL, Metrics, Place, along, name, places, position, samples, together, told_apart
 from sojourn.study.points import number
 from sojourn.study.units import writer
 from sojourn.text import format
@@ -204,8 +204,8 @@ def _within(check: Within, cells: Cells, write: Writer) -> _Asked:
 
 def _monotone(check: Monotone, cells: Cells) -> _Asked:
     values = along(cells, check.along, check.over)
-    if len(values) < 2:
-        return _Asked(None, unasked=_one_value(check.along))
+    if (unordered := _unordered(check.along, values)) is not None:
+        return _Asked(None, unasked=unordered)
     rest = {each: value for each, value in check.over.items() if each != check.along}
     whole = values[0], values[-1]
     rises = check.direction == "rises"
@@ -227,8 +227,8 @@ def _monotone(check: Monotone, cells: Cells) -> _Asked:
 
 def _crossing(check: Crossing, cells: Cells) -> _Asked:
     values = along(cells, check.along, check.over)
-    if len(values) < 2:
-        return _Asked(None, unasked=_one_value(check.along))
+    if (unordered := _unordered(check.along, values)) is not None:
+        return _Asked(None, unasked=unordered)
     below, above = _apart(values, check)
     if not below or not above:
         return _Asked(None, unasked=f"nothing was measured on both sides of the change along {check.along}")
@@ -291,8 +291,13 @@ def _reach(sample: Sample) -> str:
     return f", and {'more' if sample.sides == ABOVE else 'less'} without a generator as the limit"
 
 
-def _one_value(along: str) -> str:
-    return f"there is only one value of {along}"
+def _unordered(along: str, values: Sequence[Value]) -> str | None:
+    """The reason why nothing rises, falls or changes along the values."""
+    if len(values) < 2:
+        return f"there is only one value of {along}"
+    if names := sorted(str(each) for each in values if position(each) is None):
+        return f"{along} has values that are no numbers: {', '.join(names)}"
+    return None
 
 
 def _times(value: float) -> str:

@@ -32,6 +32,8 @@ _LOCK = ".lock"
 
 Record = dict[str, Any]
 """The content of a point's file; each kind of point adds its own keys."""
+TROUBLES = ("failed", "generator_limited", "doubtful")
+"""Keys of a record that exclude its figures from decisions."""
 
 
 def nothing(because: str) -> Record:

@@ -68,12 +68,17 @@ class ModelPoints:
         """See `runner.Measure`."""
         of_system = self.study.system(point.settings[SYSTEM]).options
         settings = [*self.model.settings, *of_system]
+        of_load: Record = {}
         try:
-            fitted = {} if self.model.fitted is None else {"fitted": self._fitted(settings, self.model.fitted, point)}
-            metrics = self._metrics(self._document(point.settings, [*settings, *fitted.values()]), point)
+            if self.model.fitted is not None:
+                load = self._loads.fitted(point)
+                of_load = dict(load.doubts)
+                of_load["fitted"] = self._fitted(settings, self.model.fitted, load, point)
+                settings.append(of_load["fitted"])
+            metrics = self._metrics(self._document(point.settings, settings), point)
         except CouldNotRun as error:
-            return _record({}, error.what + (f"; {error.hint}" if error.hint else ""))
-        return {**_record(metrics), **fitted}
+            return {**_record({}, error.what + (f"; {error.hint}" if error.hint else "")), **of_load}
+        return {**_record(metrics), **of_load}
 
     @property
     def model(self) -> Model:
@@ -83,9 +88,8 @@ class ModelPoints:
     def _document(self, factors: Settings, settings: Iterable[str]) -> SystemDocument:
         return SystemDocument.parse(self.text, str(self.system), [filled(each, factors) for each in settings])
 
-    def _fitted(self, settings: Sequence[str], to: FittedParameter, point: Point) -> str:
+    def _fitted(self, settings: Sequence[str], to: FittedParameter, load: Load, point: Point) -> str:
         """The setting with which the simulated mean is the measured one at the load that the parameter is fitted to."""
-        load = self._loads.fitted(point)
         document = self._document(load.settings, settings)
         sought = parameter(document, to.parameter)
 

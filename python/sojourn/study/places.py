@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ Metrics = tuple[str, str]
 """The metrics of the left and the right side."""
 ALL = "all"
 """The name of a place without distinguishing factors."""
+_NOTHING = re.compile(r"\s*0+(?:\.0*)?\s*[A-Za-z][A-Za-z/]*\s*")
+"""A quantity of 0, such as 0ms."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,13 @@ def _sample(called: str, place: Place, metrics: Metrics, values: Mapping[int, fl
 def along(cells: Cells, factor: str, over: Where) -> list[Value]:
     """The measured values of a factor in order."""
     found = {cell.settings[factor] for cell in cells.where(over)}
-    return sorted(found, key=lambda value: number(value) or 0.0)
+    return sorted(found, key=lambda value: position(value) or 0.0)
+
+
+def position(value: Value) -> float | None:
+    """Where a value lies along its factor; None for a name, which lies nowhere."""
+    found = number(value)
+    return 0.0 if found is None and _NOTHING.fullmatch(str(value)) else found
 
 
 def name(settings: Mapping[str, Value] | Mapping[str, str]) -> str:

@@ -5,8 +5,8 @@ The command may contain the factors and `{root}` (the folder of the study's file
 (GStreamer's streaming server, run by the system's Python). `sojourn` and `sojourn-engine` are those of this
 installation.
 
-One run may have the figures of several points: of all values of a factor that the command does not name, and the paths
-of the metrics do.
+One run may have the figures of several points: of all values of a factor that neither the command nor its files or
+films name, and the paths of the metrics do.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sojourn.study.folder import Record
 from sojourn.study.logs import log_file
 from sojourn.study.points import Point, filled
 from sojourn.study.runner import SystemMissing
-from sojourn.study.sites import films, films_list, site
+from sojourn.study.sites import films, films_list, site, texts_of
 from sojourn.systems.gst_rtsp_server import PROGRAM as GST_FILMS
 from sojourn.systems.running import free_port
 from sojourn.workload.fileset import FILELIST
@@ -60,7 +60,7 @@ class ProgramPoints:
     study: Study
     work: Path
     _runs: dict[tuple[object, ...], _Run] = field(default_factory=dict)
-    """Runs whose figures several points share, by repetition and the factors that their commands name."""
+    """Runs whose figures several points share, by repetition and the factors that their commands or files name."""
 
     def __call__(self, point: Point) -> Record:
         """See `runner.Measure`."""
@@ -84,7 +84,9 @@ class ProgramPoints:
 
     def _run_of(self, point: Point) -> _Run:
         """The run with the point's figures: an earlier one of the same command that this point has not used."""
-        names = {name for word in self._words(point) for _, name, _, _ in Formatter().parse(word)}
+        # The command may read its files, whatever it names.
+        texts = [*self._words(point), *texts_of(self.program.files), *texts_of(self.program.films)]
+        names = {name for text in texts for _, name, _, _ in Formatter().parse(text)}
         key = (point.repetition, *((name, value) for name, value in point.settings.items() if name in {SYSTEM, *names}))
         is_shared = any(len(values) > 1 for name, values in self.study.factors.items() if name not in names)
         run = self._runs.get(key)

@@ -20,7 +20,8 @@ from sojourn.study.checks import Verdict, judge, question
 from sojourn.study.decisions import DECIDED, ERROR
 from sojourn.study.declarations import SYSTEM, Check
 from sojourn.study.document import Study
-from sojourn.study.folder import Record
+from sojourn.study.folder import TROUBLES, Record
+from sojourn.study.load_beside import fitted_to
 from sojourn.study.points import Point, Settings, cells, matches, shuffled
 from sojourn.study.runner import estimate_seconds
 
@@ -32,8 +33,6 @@ DISTURBED_TRIES = 3
 """The most attempts at a point at which others took the generator's core."""
 _LOOKS_FORESEEN = 20
 """The number of future looks considered when estimating the cost of a decision."""
-_TROUBLES = ("failed", "generator_limited", "doubtful")
-"""Keys of a record that exclude its figures from decisions."""
 QUICK = "--quick is a trial without verdicts"
 
 
@@ -103,7 +102,8 @@ class Looks:
         for check, verdict in zip(self.study.checks, verdicts, strict=True):
             takes = verdict.seconds_to_decide
             if takes is not None and (seconds is None or takes <= seconds):
-                wanted |= self._disturbed(check, verdict.repetitions) or self._next(check, verdict.repetitions)
+                points = self._disturbed if verdict.points_to_repeat else self._next
+                wanted |= points(check, verdict.repetitions)
         last = max((int(name.partition("-")[0]) for name in wanted), default=0)
         return [point for each in range(1, last + 1) for point in shuffled(self.study, each) if point.name in wanted]
 
@@ -119,7 +119,7 @@ class Looks:
     def _disturbed(self, check: Check, repetitions: int) -> set[str]:
         """The disturbed points that keep a check open and may be repeated; empty if others do, too."""
         points = self._points(check, range(1, repetitions + 1))
-        troubled = [each for each in points if any(map(self._record(each).get, _TROUBLES))]
+        troubled = [each for each in points if any(map(self._record(each).get, TROUBLES))]
         records = [self._record(each) for each in troubled]
         curable = all(each.get("disturbed") and each.get("tries", 1) < DISTURBED_TRIES for each in records)
         return {each.name for each in troubled} if curable else set()
@@ -132,8 +132,10 @@ class Looks:
         if any(each.untrusted_because for each in asked.samples):
             again = self._disturbed(check, verdict.repetitions)
             points = [each for each in self._points(check, range(1, verdict.repetitions + 1)) if each.name in again]
-            takes = sum(self._seconds(each.settings) for each in points)
-            return replace(verdict, points_to_repeat=len(points), seconds_to_decide=takes) if points else verdict
+            if points:
+                takes = sum(self._seconds(each.settings) for each in points)
+                return replace(verdict, points_to_repeat=len(points), seconds_to_decide=takes)
+        # What is only a lower bound may suffice at its place, so that repetitions decide at the others.
         first = self.study.repetitions if self.study.until_decided else len(seen.repetitions)
         later = [look for look in schedule(first, _LOOKS_FORESEEN) if look[0] > verdict.repetitions]
         count = asked.repetitions_to_decide(later)
@@ -151,13 +153,16 @@ class Looks:
         return self._records.get(_key(point.settings), {}).get(point.repetition, {})
 
     def _needed(self, check: Check) -> list[tuple[int, Settings]]:
-        """The planned cells of the check, without those of systems that never ran."""
+        """The planned cells of the check and the loads its models are fitted to, without systems that never ran."""
         ran = {cell.settings[SYSTEM] for cell in self.cells.cells}
-        return [
+        named = [
             (place, settings)
             for place, settings in enumerate(cells(self.study))
-            if settings[SYSTEM] in ran and any(matches(settings, where) for where in check.wheres)
+            if any(matches(settings, where) for where in check.wheres)
         ]
+        # The error of one fit for many repetitions would not average out.
+        named += [load for _, settings in named for load in fitted_to(self.study, settings)]
+        return [(place, settings) for place, settings in dict(named).items() if settings[SYSTEM] in ran]
 
     def _is_there(self, check: Check, count: int) -> bool:
         return all(map(self._record, self._points(check, range(1, count + 1))))

@@ -63,6 +63,15 @@ def films(declared: Films, settings: Settings, work: Path) -> Path:
     return root
 
 
+def texts_of(declared: str | Sequence[FileEntry] | Films | None) -> list[str]:
+    """The texts of files or films that may name factors."""
+    if isinstance(declared, Films):
+        return [declared.rate, str(declared.number)]
+    if declared is None or isinstance(declared, str):
+        return [declared] if declared else []
+    return [text for each in declared for text in (each.path, each.size, str(each.weight))]
+
+
 def films_list(root: Path) -> Path:
     """Writes the list of a folder's films, a path per line."""
     return root.with_name(f"{root.name}.list")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import resource
 import signal
 import socket
 import subprocess
@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from sojourn.engine.process import tied
 from sojourn.failure import CouldNotRun
 
 START_LIMIT_SECONDS = 10.0
@@ -22,6 +23,8 @@ STOP_LIMIT_SECONDS = 10.0
 POLL_SECONDS = 0.02
 _ASK_ALL = """trap 'trap "" TERM; kill -TERM 0' TERM; "$@" & wait $!"""
 """For a shell that stays with a command: sends the stop signal to every process that the command started."""
+_DESCRIPTORS_WANTED = 1 << 16
+"""More than any load has connections. Some programs prepare for as many files as they may open."""
 
 
 @dataclass
@@ -84,17 +87,20 @@ def start_process(
     """Starts a server with its output in a file; Ctrl-C reaches this process, not the server.
 
     It ends if this process is killed: a server left running would disturb the next measurement. If a server does not
-    stop its children when asked to stop, they are asked, too.
+    stop its children when asked to stop, they are asked, too. Its limit of open files is raised: not every server does
+    that itself, and would be measured with the 1024 of a shell.
     """
-    if (setpriv := shutil.which("setpriv")) is not None:
-        # This process may have died before setpriv requested the signal, so the shell checks that it is alive.
-        run = 'exec "$@"' if forwards_signals else _ASK_ALL
-        still_ours = ["sh", "-c", f'[ "$PPID" = "$0" ] || exit 1; {run}', str(os.getpid())]
-        command = [setpriv, "--pdeathsig", "TERM", *still_ours, *command]
+    run = 'exec "$@"' if forwards_signals else _ASK_ALL
+    command = tied(command, "TERM", f"ulimit -S -n {_descriptors()}; {run}")
     with said.open("wb") as output:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, **options
         )
+
+
+def _descriptors() -> int:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(soft, _DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_WANTED))
 
 
 def free_port() -> int:

@@ -10,6 +10,8 @@ import math
 
 NOT_MEASURED = "–"
 
+_DIGITS_NEAR_ALL = 6
+"""The most digits of a percentage that would be rounded to 100 %."""
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _BYTES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 _BITS_PER_SECOND = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
@@ -68,8 +70,13 @@ def bandwidth(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A fraction as a percentage."""
-    return NOT_MEASURED if value is None else f"{number(value * 100, 3 if abs(value) >= 1 else 2)} %"
+    """A fraction as a percentage; what is not all is not 100 %, down to a ten-thousandth of a percent."""
+    if value is None:
+        return NOT_MEASURED
+    digits = 3 if abs(value) >= 1 else 2
+    while 0.99 < abs(value) < 1 and digits < _DIGITS_NEAR_ALL and abs(_round(value * 100, digits)) >= 100:
+        digits += 1
+    return f"{number(value * 100, digits)} %"
 
 
 def error(value: float | None) -> str:

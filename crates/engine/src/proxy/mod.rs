@@ -50,6 +50,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     architecture.available()?;
     let mut inheritance = Inheritance::receive()?;
     let (mut site, mut proxy) = options.site(architecture, Scoreboard::new())?;
+    Upstream::count_together(&mut proxy.upstreams);
     if scope != CacheScope::Server {
         proxy.upstreams.iter_mut().for_each(Upstream::share_among_processes);
         let_signers_wait(&proxy.upstreams);

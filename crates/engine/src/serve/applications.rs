@@ -77,12 +77,13 @@ impl Options {
                 (Some(socket), running)
             }
         };
+        let is_one = architecture.cache_scope() == Some(CacheScope::Server);
         let mut opening = Opening {
             options: self,
             upstreams: Vec::new(),
             services: Vec::new(),
             socket,
-            loops: site.workers,
+            loops: is_one.then_some(site.workers),
         };
         let mut routes = Vec::new();
         for RouteValue { pattern, target } in &options.route {
@@ -94,7 +95,7 @@ impl Options {
             routes.push(Route { pattern, action });
         }
         let Opening { mut upstreams, services, .. } = opening;
-        let is_one = architecture.cache_scope() == Some(CacheScope::Server);
+        Upstream::count_together(&mut upstreams);
         if !is_one {
             upstreams.iter_mut().for_each(Upstream::share_among_processes);
             let_signers_wait(&upstreams);
@@ -159,8 +160,9 @@ struct Opening<'a> {
     services: Vec<Range<usize>>,
     /// The socket of the application that this server runs.
     socket: Option<PathBuf>,
-    /// The number of loops that may each keep connections.
-    loops: usize,
+    /// The number of loops that may each keep connections to the application and know of each other; `None` if
+    /// processes serve, which do not.
+    loops: Option<usize>,
 }
 
 impl Opening<'_> {
@@ -188,10 +190,10 @@ impl Opening<'_> {
                 // An application's process serves one connection at a time, so idle connections must leave some
                 // processes free.
                 let processes = usize::from(self.options.routes.app_workers);
-                let idle_max =
-                    self.options.upstreams.upstream_idle_max.unwrap_or(processes / self.loops.max(1));
+                let of_each_loop = self.loops.map(|loops| processes / loops.max(1));
+                let idle_max = self.options.upstreams.upstream_idle_max.or(of_each_loop);
                 let own = local("app", protocol, state);
-                self.upstreams.push(Upstream { idle_max: Some(idle_max), processes: Some(processes), ..own });
+                self.upstreams.push(Upstream { idle_max, processes: Some(processes), ..own });
             }
             Target::Cgi(directory, application) => {
                 let scripts = self.scripts(pattern, directory, application)?;
@@ -258,6 +260,7 @@ fn local(name: &str, protocol: Protocol, state: UpstreamState) -> Upstream {
         host: "127.0.0.1".to_owned(),
         port: 0,
         presence: Arc::new(state),
+        occupancy: Arc::default(),
         protocol,
         tls: None,
         weight: 1,

@@ -145,13 +145,13 @@ fn only_sped_makes_others_wait_for_the_disk() {
         );
     }
     let disk_seconds = (COLD_FILES * COLD_BYTES) as f64 / DISK_BYTES_PER_SECOND as f64;
-    // Not the 99th percentile: on a busy machine one request in a hundred waits for a processor.
-    let usual = |seen: &Seen| seen.percentile(90);
-    let sped = seen.iter().find(|seen| seen.name == "sped").map(usual).expect("sped is a row");
+    // Not a percentile: with SPED few requests are made, and sometimes less than one in ten of them waits.
+    let mean = |seen: &Seen| seen.hot.iter().sum::<Duration>() / seen.hot.len() as u32;
+    let sped = seen.iter().find(|seen| seen.name == "sped").map(mean).expect("sped is a row");
     for other in &seen {
         assert!(other.cold_seconds > disk_seconds * 0.8, "{}: the files were not cold", other.name);
         if other.name != "sped" {
-            assert!(usual(other) * RATIO_MIN <= sped, "{}: {:?}, sped {sped:?}", other.name, usual(other));
+            assert!(mean(other) * RATIO_MIN <= sped, "{}: {:?}, sped {sped:?}", other.name, mean(other));
         }
     }
 }

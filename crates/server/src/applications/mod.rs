@@ -4,10 +4,12 @@
 //! all loops and processes together. Loops only see sockets.
 
 mod program;
+mod script_failures;
 mod script_process;
 mod scripts;
 mod workers;
 
+pub use script_failures::{ScriptFailure, ScriptRun};
 pub use script_process::ScriptSettings;
 pub use scripts::Scripts;
 pub use workers::{WorkerSettings, Workers, WorkersError};

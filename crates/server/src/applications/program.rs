@@ -149,9 +149,10 @@ impl Starter {
 }
 
 impl Started {
-    /// Waits for its end, after which its number may be another process's.
-    pub fn wait(&self) {
-        let _ = retry_on_intr(|| waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED));
+    /// Waits for its end, after which its number may be another process's; returns true if a signal has ended it.
+    pub fn wait(&self) -> bool {
+        let status = retry_on_intr(|| waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED));
+        status.ok().flatten().is_some_and(|status| status.killed() || status.dumped())
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, read};
@@ -16,6 +17,7 @@ use sojourn_http::request::{Parsed, Parser, Request};
 use sojourn_http::{SitePath, Status};
 
 use super::program::{Environment, Program, Started, Starter};
+use super::script_failures::{ScriptFailure, ScriptFailures};
 use crate::stderr;
 
 /// Where scripts look for programs, unless a variable of the settings says it.
@@ -58,6 +60,8 @@ pub(super) struct Job {
     pub client: Client,
     /// True if the request's body will arrive on the socket.
     pub has_body: bool,
+    /// The number of its [`ScriptRun`](super::ScriptRun).
+    pub number: u64,
 }
 
 pub(super) struct ScriptProcess {
@@ -69,6 +73,8 @@ pub(super) struct ScriptProcess {
     error_bytes: usize,
     pub ends_at: Instant,
     pub has_ended: bool,
+    number: u64,
+    failures: Arc<ScriptFailures>,
 }
 
 impl ScriptProcess {
@@ -79,6 +85,7 @@ impl ScriptProcess {
     pub fn start(
         settings: &ScriptSettings,
         starter: &mut Starter,
+        failures: &Arc<ScriptFailures>,
         job: Job,
     ) -> Result<ScriptProcess, (Status, OwnedFd)> {
         match start(settings, starter, &job) {
@@ -90,6 +97,8 @@ impl ScriptProcess {
                 error_bytes: 0,
                 ends_at: Instant::now() + settings.timeout,
                 has_ended: false,
+                number: job.number,
+                failures: Arc::clone(failures),
             }),
             Err(status) => Err((status, job.socket)),
         }
@@ -102,15 +111,24 @@ impl ScriptProcess {
     pub fn kill(&mut self) {
         // The process ID cannot have been reused before the process is waited for.
         let _ = kill_process_group(self.program.process, Signal::KILL);
-        self.reap();
+        self.end(ScriptFailure::TimedOut);
     }
 
-    /// The process has ended, which ends its response, even if other processes (its children, the server) still hold
-    /// the socket. Unread input must not turn that into an error.
+    /// The process has ended.
     pub fn reap(&mut self) {
-        self.program.wait();
+        self.end(ScriptFailure::Died);
+    }
+
+    /// The end of the process ends its response, even if other processes (its children, the server) still hold the socket.
+    /// Unread input must not turn that into an error. It is a `failure` if a signal has ended it.
+    fn end(&mut self, failure: ScriptFailure) {
+        let has_failed = self.program.wait();
         self.has_ended = true;
         let Some(socket) = self.socket.take() else { return };
+        // The loop asks for it when it sees the end of the socket.
+        if has_failed {
+            self.failures.record(self.number, failure);
+        }
         let _ = shutdown(&socket, Shutdown::Both);
         let mut rest = [0; 16 * 1024];
         while recv(&socket, &mut rest, RecvFlags::DONTWAIT).is_ok_and(|(count, _)| count > 0) {}

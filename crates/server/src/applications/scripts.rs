@@ -27,15 +27,16 @@ use sojourn_http::request::Version;
 use sojourn_http::{Status, head};
 
 use super::program::Starter;
+use super::script_failures::{ScriptFailures, ScriptRun};
 use super::script_process::{Job, ScriptProcess, ScriptSettings};
 use crate::counters::{Counter, Served};
 
 /// The longest request head, including what the proxy adds; longer ones do not fit into a message.
 const REQUEST_BYTES_MAX: usize = 128 * 1024;
 
-/// Bytes of the client's address, TLS flag, body flag, version of HTTP, the server's address, the client's port, and the
-/// number of the script's socket.
-const PREFIX_BYTES: usize = 41;
+/// Bytes of the client's address, TLS flag, body flag, version of HTTP, the server's address, the client's port, the
+/// number of the script's socket, and that of the script.
+const PREFIX_BYTES: usize = 49;
 
 /// The number of a socket that comes with the message instead, from another process.
 const PASSED: RawFd = -1;
@@ -52,7 +53,7 @@ pub struct Scripts {
     /// The process that has the spawner.
     process: u32,
     spawner: Option<JoinHandle<()>>,
-    timeout: Duration,
+    failures: Arc<ScriptFailures>,
     counts: Arc<Counts>,
 }
 
@@ -76,11 +77,12 @@ impl Scripts {
         }
         let (jobs, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        let (timeout, counts, starter) = (settings.timeout, Arc::<Counts>::default(), Starter::new()?);
+        let (failures, counts) = (Arc::new(ScriptFailures::new()?), Arc::<Counts>::default());
         let spawner = Spawner {
             jobs: theirs,
             settings: ScriptSettings { directory, ..settings },
-            starter,
+            starter: Starter::new()?,
+            failures: Arc::clone(&failures),
             queue: VecDeque::new(),
             running: Vec::new(),
             counts: Arc::clone(&counts),
@@ -88,11 +90,7 @@ impl Scripts {
         };
         let thread = std::thread::Builder::new().name("scripts".to_owned());
         let spawner = Some(thread.spawn(move || spawner.run())?);
-        Ok(Scripts { jobs, process: std::process::id(), spawner, timeout, counts })
-    }
-
-    pub fn timeout(&self) -> Duration {
-        self.timeout
+        Ok(Scripts { jobs, process: std::process::id(), spawner, failures, counts })
     }
 
     /// Starts a script for the request with the HTTP head `request`; the returned socket is connected to its input and
@@ -100,13 +98,15 @@ impl Scripts {
     ///
     /// # Errors
     /// If the spawner is overloaded, or the system lacks resources.
-    pub fn ask(&self, request: &[u8], client: Client, has_body: bool) -> io::Result<OwnedFd> {
+    pub fn ask(&self, request: &[u8], client: Client, has_body: bool) -> io::Result<(OwnedFd, ScriptRun)> {
+        let run = self.failures.begin();
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         // The script's end is blocking, as programs expect of standard output.
         ioctl_fionbio(&ours, true)?;
         // In the same process its number is enough. The kernel would look for cycles of sockets that are under way in sockets.
         let is_here = std::process::id() == self.process;
-        let prefix = prefix_of(client, has_body, if is_here { theirs.as_raw_fd() } else { PASSED });
+        let socket = if is_here { theirs.as_raw_fd() } else { PASSED };
+        let prefix = prefix_of(client, has_body, socket, run.number);
         let descriptors = [theirs.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -119,7 +119,7 @@ impl Scripts {
             // The spawner has it now.
             let _ = theirs.into_raw_fd();
         }
-        Ok(ours)
+        Ok((ours, run))
     }
 
     /// Adds its counters to the table.
@@ -153,6 +153,7 @@ struct Spawner {
     starter: Starter,
     queue: VecDeque<Job>,
     running: Vec<ScriptProcess>,
+    failures: Arc<ScriptFailures>,
     counts: Arc<Counts>,
     /// Room for the longest job.
     received: Vec<u8>,
@@ -217,14 +218,14 @@ impl Spawner {
         let Some((prefix, request)) = self.received[..count].split_at_checked(PREFIX_BYTES) else {
             return count > 0;
         };
-        let (client, has_body, number) = of_prefix(prefix.try_into().expect("split there"));
-        let socket = match number {
+        let (client, has_body, socket, number) = of_prefix(prefix.try_into().expect("split there"));
+        let socket = match socket {
             PASSED => passed,
             // SAFETY: whoever sent it, in this process, has given it up.
-            number => Some(unsafe { OwnedFd::from_raw_fd(number) }),
+            socket => Some(unsafe { OwnedFd::from_raw_fd(socket) }),
         };
         let Some(socket) = socket else { return true };
-        let job = Job { socket, request: request.to_vec(), client, has_body };
+        let job = Job { socket, request: request.to_vec(), client, has_body, number };
         let is_full = self.running.len() >= self.settings.processes_max;
         if is_full && self.queue.len() >= self.settings.queue_max {
             self.queue.retain(|job| !is_alone(&job.socket));
@@ -268,7 +269,7 @@ impl Spawner {
             if is_alone(&job.socket) {
                 continue;
             }
-            match ScriptProcess::start(&self.settings, &mut self.starter, job) {
+            match ScriptProcess::start(&self.settings, &mut self.starter, &self.failures, job) {
                 Ok(script) => {
                     self.counts.started.fetch_add(1, Ordering::Relaxed);
                     self.running.push(script);
@@ -279,7 +280,7 @@ impl Spawner {
     }
 }
 
-fn prefix_of(client: Client, has_body: bool, socket: RawFd) -> [u8; PREFIX_BYTES] {
+fn prefix_of(client: Client, has_body: bool, socket: RawFd, number: u64) -> [u8; PREFIX_BYTES] {
     let octets = |address| match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
         IpAddr::V6(address) => address.octets(),
@@ -295,11 +296,12 @@ fn prefix_of(client: Client, has_body: bool, socket: RawFd) -> [u8; PREFIX_BYTES
     // What is unknown is sent as zeros, which no accepted connection has.
     prefix[19..35].copy_from_slice(&client.ends.server.map_or([0; 16], octets));
     prefix[35..37].copy_from_slice(&client.ends.client_port.unwrap_or(0).to_be_bytes());
-    prefix[37..].copy_from_slice(&socket.to_ne_bytes());
+    prefix[37..41].copy_from_slice(&socket.to_ne_bytes());
+    prefix[41..].copy_from_slice(&number.to_ne_bytes());
     prefix
 }
 
-fn of_prefix(prefix: &[u8; PREFIX_BYTES]) -> (Client, bool, RawFd) {
+fn of_prefix(prefix: &[u8; PREFIX_BYTES]) -> (Client, bool, RawFd, u64) {
     let address = |at| {
         let octets: [u8; 16] = prefix[at..at + 16].try_into().expect("as long as an address");
         Ipv6Addr::from(octets).to_canonical()
@@ -310,7 +312,9 @@ fn of_prefix(prefix: &[u8; PREFIX_BYTES]) -> (Client, bool, RawFd) {
     };
     let version = VERSIONS[usize::from(prefix[18])];
     let socket = RawFd::from_ne_bytes([prefix[37], prefix[38], prefix[39], prefix[40]]);
-    (Client { address: address(0), ends, is_secure: prefix[16] == 1, version }, prefix[17] == 1, socket)
+    let number = u64::from_ne_bytes(prefix[41..].try_into().expect("as long as a number"));
+    let client = Client { address: address(0), ends, is_secure: prefix[16] == 1, version };
+    (client, prefix[17] == 1, socket, number)
 }
 
 /// Returns true if the other end is closed.
@@ -344,7 +348,8 @@ mod tests {
             for version in VERSIONS {
                 for is_secure in [false, true] {
                     let client = Client { address: address.parse().unwrap(), ends, is_secure, version };
-                    assert_eq!(of_prefix(&prefix_of(client, !is_secure, 7)), (client, !is_secure, 7));
+                    let prefix = prefix_of(client, !is_secure, 7, u64::MAX);
+                    assert_eq!(of_prefix(&prefix), (client, !is_secure, 7, u64::MAX));
                 }
             }
         }

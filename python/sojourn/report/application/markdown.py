@@ -46,7 +46,7 @@ def _shown_step(summary: ApplicationSummary) -> StepFigures | None:
     required = summary.required_requests_per_second
     knee = None if summary.knee is None else summary.knee.requests_per_second.low
     wanted = min((each for each in (required, knee) if each), default=None)
-    steps = [each for each in summary.steps if each.kind != "mix" and each.failed_because is None]
+    steps = [each for each in summary.steps if each.tells_the_knee and each.failed_because is None]
     if wanted is None or not steps:
         return None
     return min(steps, key=lambda each: abs(each.offered_requests_per_second - wanted))

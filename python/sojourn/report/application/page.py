@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from sojourn.applications.summary import ERRORS_MAX, RECOVERY, SUMMARY, ApplicationSummary, Model, StepFigures
+from sojourn.applications.summary import ERRORS_MAX, SUMMARY, ApplicationSummary, Model, StepFigures
 from sojourn.applications.verdicts import objective_in_words
+from sojourn.failure import CouldNotRun
 from sojourn.planning.system_document import SystemDocument
 from sojourn.report.application.terminal import sentences
 from sojourn.report.chart import Axis, Chart, Point, Series
@@ -27,15 +28,30 @@ _CLASS = re.compile(r"^\[classes\.[^]]*\]  # (.*)$", re.MULTILINE)
 
 def write_report(folder: RunFolder) -> Path | None:
     """Draws the page from the folder alone; returns its path."""
-    summary = ApplicationSummary.model_validate_json((folder.path / SUMMARY).read_text())
-    folder.write_text(REPORT, page(summary))
+    folder.write_text(REPORT, page(read_summary(folder)))
     return folder.written(REPORT)
+
+
+def read_summary(folder: RunFolder) -> ApplicationSummary:
+    """The summary in a run's folder.
+
+    Raises:
+        CouldNotRun: another version of sojourn wrote it.
+    """
+    file = folder.path / SUMMARY
+    try:
+        return ApplicationSummary.model_validate_json(file.read_text())
+    except ValueError as error:
+        raise CouldNotRun(
+            f"{file} does not fit this version: {error}",
+            "run sojourn assess again, or use the version named in the file",
+        ) from error
 
 
 def page(summary: ApplicationSummary) -> str:
     """The page as text."""
     steps = sorted(
-        (step for step in summary.steps if step.kind != "mix"), key=lambda step: step.offered_requests_per_second
+        (step for step in summary.steps if step.tells_the_knee), key=lambda step: step.offered_requests_per_second
     )
     answer = [element("p", line) for line in sentences(summary)]
     answer += [element("p", objective_in_words(each, summary)) for each in summary.objectives]
@@ -272,7 +288,7 @@ def _demands(summary: ApplicationSummary) -> Markup:
 
 def _server_timing(steps: Sequence[StepFigures]) -> Markup | None:
     """What the answers themselves say of their time, at the lowest load and at the highest that was taken."""
-    taken = [step for step in steps if step.kind != RECOVERY and step.failed_because is None]
+    taken = [step for step in steps if step.failed_because is None]
     ends = taken[:: len(taken) - 1] if len(taken) > 1 else taken
     rows = [
         [

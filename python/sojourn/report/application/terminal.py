@@ -49,7 +49,7 @@ def sentences(summary: ApplicationSummary) -> list[str]:
     of = (
         f"the flows of {summary.scenario_name}"
         if summary.scenario_name is not None
-        else f"{summary.covered_fraction:.0%} of the requests of {summary.log_name}"
+        else f"{format.percent(summary.covered_fraction)} of the requests of {summary.log_name}"
     )
     users = f", by {summary.login.users} users who are logged in" if summary.login is not None else ""
     visits = f", in {summary.sessions} of its sessions" if summary.sessions is not None else ""

@@ -32,12 +32,17 @@ def write_report(run: RunFolder) -> Path | None:
     if run.written(folder.SEARCH) is None:
         writing.missed(run.path / NAME, f"there is no whole {folder.SEARCH} to draw it from")
         return None
-    run.write_text(NAME, page(SearchRecord.model_validate_json((run.path / folder.SEARCH).read_text())))
+    run.write_text(NAME, page(read(run)))
     return run.written(NAME)
 
 
+def read(run: RunFolder) -> SearchRecord:
+    """The search in a folder."""
+    return SearchRecord.model_validate_json((run.path / folder.SEARCH).read_text())
+
+
 def page(search: SearchRecord) -> str:
-    found = _found(search)
+    found = found_of(search)
     unit = search.unit
     conditions = " and ".join(search.thresholds)
     plots = [_runs(found, search), _shares(found, unit)]
@@ -58,7 +63,8 @@ def page(search: SearchRecord) -> str:
     return shell("load search", title, subtitle, Markup(main), __version__, (folder.SEARCH, "point-001.json"))
 
 
-def _found(search: SearchRecord) -> Found:
+def found_of(search: SearchRecord) -> Found:
+    """The result of a stored search."""
     trials = [
         Trial(
             each.load,
@@ -74,12 +80,15 @@ def _found(search: SearchRecord) -> Found:
 
 def _first_screen(found: Found, unit: str, conditions: str) -> Markup:
     number = found.capacity if found.capacity is not None else found.low
-    bound = None if found.capacity is not None else element("span", "at least ", class_="bound")
-    shown = element("p", bound, element("strong", format.number(number, 4)), f" {unit}", class_="number")
+    if number is None:
+        shown = element("p", element("strong", "none passed"), class_="number")
+    else:
+        bound = None if found.capacity is not None else element("span", "at least ", class_="bound")
+        shown = element("p", bound, element("strong", format.number(number, 4)), f" {unit}", class_="number")
     said = element("p", answer(found, unit), class_="interval")
     marks = []
     if found.ending == "generator":
-        text = "the server's limit is not known; the figure is a lower bound."
+        text = "the server's limit is not known" + ("." if number is None else "; the figure is a lower bound.")
         marks.append(element("p", element("strong", "The generator saturates first: "), text, class_="notice grave"))
     return join(marks, shown, element("p", f"{conditions}.", class_="condition"), said)
 

@@ -10,8 +10,7 @@ from rich.text import Text
 
 from sojourn.engine.results import LoadRecord, Packets, Summary, Unavailable
 from sojourn.loading import metrics, stream_metrics
-from sojourn.loading.load_search import LoadSearch
-from sojourn.loading.record import Saturation
+from sojourn.loading.record import Saturation, SearchRecord
 from sojourn.loading.result import LoadResult
 from sojourn.loading.search import Found, Trial
 from sojourn.loading.steps import StepResult, steps_of
@@ -347,9 +346,9 @@ def said(trial: Trial, found: Found, unit: str) -> Text:
     return line.append(verdict, style=style).append(f"  {values}{known}", style="dim")
 
 
-def print_found(found: Found, search: LoadSearch, console: Console) -> None:
+def print_found(found: Found, search: SearchRecord, console: Console) -> None:
     """Prints the answer, then the runs by load."""
-    conditions = " and ".join(str(each) for each in search.thresholds)
+    conditions = " and ".join(search.thresholds)
     console.print(Text(f"largest load with {conditions}", style="dim"), soft_wrap=True)
     console.print(Text(answer(found, search.unit), style="bold"), soft_wrap=True)
     if found.ending in _ENDINGS:
@@ -358,7 +357,7 @@ def print_found(found: Found, search: LoadSearch, console: Console) -> None:
     for load, runs, passed, share in found.pass_fractions:
         rows.add_row(format.number(load, 4), str(runs), str(passed), format.percent(share))
     console.print(rows)
-    print_saturation(search.saturation(), console)
+    print_saturation(search.saturation, console)
     void = [trial for trial in found.trials if trial.void_because]
     if void:
         text = f"{len(void)} runs are void by the generator: {void[-1].void_because}"
@@ -374,6 +373,10 @@ def answer(found: Found, unit: str) -> str:
         return f"{at_least or 'nothing passed'}: the generator saturates first, so the server's limit is not known"
     if found.ending == "never passed":
         return "no load passed: even the smallest that was tried failed"
+    if not found.trials:
+        return "nothing was measured"
+    if found.low is None and found.high is not None:
+        return f"no load that was tried passed; the smallest, {format.number(found.high, 4)} {unit}, failed"
     return f"{at_least or 'nothing passed yet'}: no load failed, so the limit was not reached"
 
 

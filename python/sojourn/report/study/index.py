@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sojourn import __version__
 from sojourn.assessment.held_out import AIMS, UTILISATION_MAX, distances
@@ -47,7 +48,7 @@ def write_index(runs: Path) -> Path | None:
         counts = [sum(each["finding"] == name for each in summary["verdicts"]) for name in FINDINGS]
         full = citation(summary["source"]) if summary["source"].partition(", ")[0] not in cited else None
         cited.add(summary["source"].partition(", ")[0])
-        page = f"{path.relative_to(runs)}/{REPORT}"
+        page = quote(f"{path.relative_to(runs)}/{REPORT}")
         notes = [f"{path.relative_to(runs)}: {summary['source']}", full, remarks(summary)]
         titled = join(element("a", summary["title"], href=page), [_noted(note) for note in notes if note])
         there, planned = (f"{summary[name]:,}" for name in ("points", "points_planned"))
@@ -153,7 +154,7 @@ def _held_out(runs: Path) -> Markup | None:
     """The errors of assessments' models on held-out steps."""
     rows = [
         [
-            element("a", each.folder.name, href=os.path.relpath(each.folder / REPORT, runs)),
+            element("a", each.folder.name, href=quote(os.path.relpath(each.folder / REPORT, runs))),
             *(each.log, each.server, each.steps, *each.errors, each.lacks),
         ]
         for each in assessed(runs)

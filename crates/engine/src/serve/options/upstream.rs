@@ -255,6 +255,7 @@ fn resolve(
         host: url.host.clone(),
         port: url.port,
         presence: Arc::new(UpstreamState::new(&addresses)),
+        occupancy: Arc::default(),
         tls,
         weight: url.weight,
         idle_max: None,

@@ -85,6 +85,38 @@ fn more_clients_than_processes_are_answered_without_a_pause() {
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
 }
 
+/// The routes share the processes, so connections kept for one give way to the requests of another.
+#[test]
+fn routes_to_one_application_leave_processes_to_each_other() {
+    let root = tempfile::tempdir().unwrap();
+    let route = "[[route]]\npath = \"/other/\"\napp = true\n";
+    let server = serve("amped", root.path(), &format!("upstream-idle-timeout = \"1m\"\n{route}"));
+    let mut clients = [server.connect(), server.connect()];
+    for client in &mut clients {
+        client.send(b"GET /app/sleep HTTP/1.1\r\nHost: h\r\n\r\n");
+    }
+    for client in &mut clients {
+        client.until(b" GET /app/sleep  0");
+    }
+    let mut other = server.connect();
+    other.send(b"GET /other/x HTTP/1.1\r\nHost: h\r\n\r\n");
+    other.until(b" GET /other/x  0");
+}
+
+/// A process that serves one client does not know what the others wait for.
+#[test]
+fn processes_for_one_client_each_keep_no_connection_to_an_application() {
+    for architecture in ["fork", "inetd", "helper+fork"] {
+        let root = tempfile::tempdir().unwrap();
+        let server = serve(architecture, root.path(), "upstream-idle-timeout = \"1m\"\n");
+        let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            client.send(b"GET /app/x HTTP/1.1\r\nHost: h\r\n\r\n");
+            client.until(b" GET /app/x  0");
+        }
+    }
+}
+
 /// A body that is buffered takes no process before it is complete.
 #[test]
 fn a_buffered_body_is_passed_on_whole() {

@@ -150,6 +150,22 @@ fn a_script_ends_at_its_timeout_with_all_that_it_has_started() {
     server.wait_until(Counter::LimitScriptTime, 1);
 }
 
+/// The end of the connection is all that ends such a body, so a script that did not end by itself has not finished it.
+#[test]
+fn a_body_that_its_script_did_not_finish_is_seen_to_be_cut() {
+    let root = site(&[
+        ("late", "printf 'X: y\\n\\nrows'; sleep 100"),
+        ("dead", "printf 'X: y\\n\\nrows'; kill -SEGV $$; sleep 100"),
+        ("done", "printf 'X: y\\n\\nrows'; exit 3"),
+    ]);
+    let server = configured("amped", root.path(), &format!("cgi-timeout = \"2s\"\n{ROUTES}"));
+    for (path, is_whole) in [("late", false), ("dead", false), ("done", true)] {
+        let answer = ask(&server, &format!("GET /cgi-bin/{path} HTTP/1.1"), b"");
+        assert_eq!(status(&answer), "200", "{path}: {answer}");
+        assert_eq!(answer.ends_with("\r\n0\r\n\r\n"), is_whole, "{path}: {answer}");
+    }
+}
+
 #[test]
 fn so_many_run_others_wait_and_more_are_refused() {
     let root = site(&[("slow", "sleep 0.3; printf 'X: y\\n\\ndone'")]);

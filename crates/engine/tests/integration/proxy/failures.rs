@@ -1,9 +1,11 @@
 //! Tests of a proxy with upstreams that fail, send wrong data, or take too long.
 
-use std::sync::Arc;
+use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use rustix::process::{Signal, WaitOptions, kill_process, waitpid};
 use sojourn_server::Counter;
 
 use super::OK;
@@ -198,6 +200,39 @@ fn only_what_can_be_repeated_is() {
             assert_eq!(upstream.heads().iter().filter(|head| head.starts_with("POST")).count(), 1);
         },
     );
+}
+
+/// The server finds a request and the end of the idle connection that it gives it at once. Nothing of it was sent then.
+#[test]
+fn what_was_not_sent_moves_to_another_connection() {
+    for architecture in ["amped", "uring"] {
+        let (close, closing) = mpsc::channel::<()>();
+        let (closed, has_closed) = mpsc::channel();
+        let closing = Mutex::new(closing);
+        let upstream = Upstream::start(move |peer| {
+            while let Some(head) = peer.head() {
+                peer.send(OK);
+                if head.starts_with("GET") {
+                    closing.lock().unwrap().recv().unwrap();
+                    peer.stream.shutdown(Shutdown::Both).unwrap();
+                    return closed.send(()).unwrap();
+                }
+            }
+        });
+        let server = proxy(architecture, &[upstream.address], &[]);
+        let mut client = server.connect();
+        client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        client.until(b"hello");
+        kill_process(server.pid(), Signal::STOP).unwrap();
+        waitpid(Some(server.pid()), WaitOptions::UNTRACED).unwrap();
+        client.send(b"POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 2\r\n\r\nab");
+        close.send(()).unwrap();
+        has_closed.recv().unwrap();
+        kill_process(server.pid(), Signal::CONT).unwrap();
+        let answer = String::from_utf8(client.rest()).unwrap();
+        assert_eq!(status(&answer), "200", "{architecture}: {answer}");
+        assert_eq!(upstream.connections(), 2, "{architecture}");
+    }
 }
 
 #[test]

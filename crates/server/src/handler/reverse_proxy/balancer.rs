@@ -3,6 +3,7 @@
 //! Smooth weighted round-robin: each choice adds every upstream's weight to its credit; the one with the most credit is
 //! chosen and pays the sum of the weights. So 5:1:1 gives a a b a c a a, not five in a row.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,12 +39,18 @@ impl Balancer {
         Balancer(upstreams.iter().map(state).collect())
     }
 
-    /// The next upstream at `now` for which `may` is true; one that is down only if all are.
-    pub fn choose(&mut self, now: Duration, may: impl Fn(usize) -> bool) -> Option<usize> {
-        let is_any_up = (0..self.0.len()).any(|index| may(index) && self.0[index].is_up(now));
+    /// The next upstream at `now` among those that are asked and have room; one that is down only if all that are asked
+    /// are. While those that are up have no room, there is none.
+    pub fn choose(
+        &mut self,
+        now: Duration,
+        asked: Range<usize>,
+        has_room: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let is_any_up = self.is_any_up(now, asked.clone());
         let (mut total, mut chosen) = (0, None);
-        for index in 0..self.0.len() {
-            if !may(index) || is_any_up && !self.0[index].is_up(now) {
+        for index in asked {
+            if !has_room(index) || is_any_up && !self.0[index].is_up(now) {
                 continue;
             }
             self.0[index].credit += self.0[index].weight;
@@ -54,6 +61,16 @@ impl Balancer {
         }
         self.0[chosen?].credit -= total;
         chosen
+    }
+
+    /// Those of the asked upstreams that requests may go to at `now`, whether they have room or not.
+    pub fn in_use(&self, now: Duration, asked: Range<usize>) -> impl Iterator<Item = usize> {
+        let is_any_up = self.is_any_up(now, asked.clone());
+        asked.filter(move |index| !is_any_up || self.0[*index].is_up(now))
+    }
+
+    fn is_any_up(&self, now: Duration, mut asked: Range<usize>) -> bool {
+        asked.any(|index| self.0[index].is_up(now))
     }
 
     /// The index of the address of `upstream` to use, out of `count`.
@@ -101,6 +118,7 @@ mod tests {
             host: String::new(),
             port: 80,
             presence: Arc::new(UpstreamState::new(&[])),
+            occupancy: Arc::default(),
             tls: None,
             weight: *weight,
             idle_max: None,
@@ -112,7 +130,7 @@ mod tests {
     #[test]
     fn turns_are_dealt_by_weight_and_smoothly() {
         let mut health = health(&[5, 1, 1]);
-        let turns: Vec<_> = (0..14).filter_map(|_| health.choose(Duration::ZERO, |_| true)).collect();
+        let turns: Vec<_> = (0..14).filter_map(|_| health.choose(Duration::ZERO, 0..3, |_| true)).collect();
         assert_eq!(turns[..7], turns[7..]);
         assert_eq!([0, 1, 2].map(|index| turns.iter().filter(|turn| **turn == index).count()), [10, 2, 2]);
         assert!(turns.windows(5).all(|five| five != [0; 5]), "{turns:?}");
@@ -126,17 +144,20 @@ mod tests {
             health.record_failure(0, now, &limits);
         }
         assert_eq!(health.down(now), 1);
-        assert!((0..10).all(|_| health.choose(now, |_| true) == Some(1)));
-        assert_eq!(health.choose(now, |index| index == 0), Some(0), "if nobody else may, it is tried");
-        assert_eq!(health.choose(now, |_| false), None);
+        assert!((0..10).all(|_| health.choose(now, 0..2, |_| true) == Some(1)));
+        assert_eq!(health.in_use(now, 0..2).collect::<Vec<_>>(), [1]);
+        assert_eq!(health.choose(now, 0..1, |_| true), Some(0), "if nobody else is asked, it is tried");
+        assert_eq!(health.in_use(now, 0..1).collect::<Vec<_>>(), [0]);
+        assert_eq!(health.choose(now, 0..2, |index| index == 0), None, "who is up will have room again");
+        assert_eq!(health.choose(now, 0..2, |_| false), None);
         let later = now + limits.down;
-        assert!((0..10).any(|_| health.choose(later, |_| true) == Some(0)));
+        assert!((0..10).any(|_| health.choose(later, 0..2, |_| true) == Some(0)));
         health.record_failure(0, later, &limits);
         assert_eq!(health.down(later), 1, "the trial has failed");
         health.record_success(0);
         assert_eq!(health.down(later), 0);
         health.0[0].presence.set_failing(true);
         assert_eq!(health.down(later), 1, "whatever it answers here, it fails checks");
-        assert!((0..10).all(|_| health.choose(later, |_| true) == Some(1)));
+        assert!((0..10).all(|_| health.choose(later, 0..2, |_| true) == Some(1)));
     }
 }

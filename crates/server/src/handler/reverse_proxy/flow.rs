@@ -96,8 +96,8 @@ pub struct Flow {
     pub origin: Option<Arc<Origin>>,
     pub upstream: usize,
     pub began: Duration,
-    /// The client to whose share of connections it counts.
-    pub(super) share: Option<Network>,
+    /// The upstream, and the client to whose share of its connections it counts.
+    pub(super) share: Option<(usize, Network)>,
     /// The token of the connection that fills it, once known.
     pub(super) fetch: Option<u64>,
     /// True if a connection fills it, or soon will.

@@ -62,7 +62,7 @@ pub use flow::{
 pub use forced_hits::ForcedHits;
 pub use handler::ReverseProxy;
 pub use health_checks::{HealthCheck, watch};
-pub use upstream::{Protocol, Upstream, UpstreamState};
+pub use upstream::{Occupancy, Protocol, Upstream, UpstreamState};
 pub use upstream_client::{TunnelClient, TunnelStage, UpstreamClient};
 pub use upstream_request::{ClientContext, LocalResponse, build_flow, host, local_response, upgrade};
 pub use upstream_response::{Fallback, Received, ResponseAction, metadata};

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hashbrown::HashMap;
 use sojourn_cgi::Application;
 
 use super::Bucket;
@@ -33,6 +34,8 @@ pub struct Upstream {
     pub port: u16,
     /// Its current addresses and health.
     pub presence: Arc<UpstreamState>,
+    /// The connections to it, and to others that [are the same application](Upstream::count_together).
+    pub occupancy: Arc<Occupancy>,
     pub protocol: Protocol,
     pub tls: Option<UpstreamTls>,
     /// Its weight in load balancing.
@@ -60,8 +63,22 @@ impl Upstream {
     /// Returns true if a connection may be waiting for a process that another one holds.
     pub fn lacks_processes(&self) -> bool {
         self.is_held()
-            && self.presence.unanswered() > 0
-            && self.processes.is_none_or(|processes| self.presence.open() > processes)
+            && self.occupancy.unanswered() > 0
+            && self.processes.is_none_or(|processes| self.occupancy.open() > processes)
+    }
+
+    /// Has upstreams of several routes or hosts that are the same application count their connections together: they hold
+    /// the same processes.
+    pub fn count_together(upstreams: &mut [Upstream]) {
+        let mut applications: HashMap<_, Arc<Occupancy>> = HashMap::new();
+        for upstream in upstreams.iter_mut().filter(|upstream| upstream.is_held()) {
+            let socket = upstream.presence.addresses().iter().find_map(|address| match address {
+                Address::Unix(path) => Some(Arc::clone(path)),
+                Address::Internet(_) => None,
+            });
+            let place = (upstream.host.clone(), upstream.port, socket);
+            upstream.occupancy = Arc::clone(applications.entry(place).or_default());
+        }
     }
 
     /// Keeps no idle connections that hold a process: processes of a server do not know what the others wait for.
@@ -78,17 +95,10 @@ impl Upstream {
     }
 }
 
-/// The addresses and the health of an upstream, as [`watch`](super::watch) found them, and what all loops of a process wait for.
+/// The addresses and the health of an upstream, as [`watch`](super::watch) found them.
 #[derive(Debug)]
 pub struct UpstreamState {
     addresses: Mutex<Arc<[Address]>>,
-    open: AtomicUsize,
-    /// Open connections that have not answered anything yet; an application may not have accepted them.
-    unanswered: AtomicUsize,
-    /// Responses that have come while connections waited.
-    responses: AtomicUsize,
-    /// All responses that were the first of their connection.
-    first_responses: AtomicUsize,
     is_failing: AtomicBool,
     checks: AtomicU64,
     checks_failed: AtomicU64,
@@ -99,10 +109,6 @@ impl UpstreamState {
     pub fn new(addresses: &[Address]) -> UpstreamState {
         UpstreamState {
             addresses: Mutex::new(addresses.into()),
-            open: AtomicUsize::new(0),
-            unanswered: AtomicUsize::new(0),
-            responses: AtomicUsize::new(0),
-            first_responses: AtomicUsize::new(0),
             is_failing: AtomicBool::new(false),
             checks: AtomicU64::new(0),
             checks_failed: AtomicU64::new(0),
@@ -119,6 +125,39 @@ impl UpstreamState {
         *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = addresses.into();
     }
 
+    /// Returns true if it has failed checks and not passed enough since.
+    pub fn is_failing(&self) -> bool {
+        self.is_failing.load(Ordering::Relaxed)
+    }
+
+    /// Marks it as failing or healthy.
+    pub fn set_failing(&self, is_failing: bool) {
+        self.is_failing.store(is_failing, Ordering::Relaxed);
+    }
+
+    pub fn count(&self, has_passed: bool) {
+        self.checks.fetch_add(1, Ordering::Relaxed);
+        self.checks_failed.fetch_add(u64::from(!has_passed), Ordering::Relaxed);
+    }
+
+    pub fn counts(&self) -> (u64, u64) {
+        (self.checks.load(Ordering::Relaxed), self.checks_failed.load(Ordering::Relaxed))
+    }
+}
+
+/// The connections to an application, of all loops of a process, and what they wait for.
+#[derive(Debug, Default)]
+pub struct Occupancy {
+    open: AtomicUsize,
+    /// Open connections that have not answered anything yet; an application may not have accepted them.
+    unanswered: AtomicUsize,
+    /// Responses that have come while connections waited.
+    responses: AtomicUsize,
+    /// All responses that were the first of their connection.
+    first_responses: AtomicUsize,
+}
+
+impl Occupancy {
     /// A connection was made.
     pub fn connected(&self) {
         self.open.fetch_add(1, Ordering::Relaxed);
@@ -150,23 +189,51 @@ impl UpstreamState {
     pub fn unanswered(&self) -> usize {
         self.unanswered.load(Ordering::Relaxed)
     }
+}
 
-    /// Returns true if it has failed checks and not passed enough since.
-    pub fn is_failing(&self) -> bool {
-        self.is_failing.load(Ordering::Relaxed)
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn upstream(host: &str, port: u16, address: Address, protocol: Protocol) -> Upstream {
+        Upstream {
+            name: String::new(),
+            authority: String::new(),
+            host: host.to_owned(),
+            port,
+            presence: Arc::new(UpstreamState::new(&[address])),
+            occupancy: Arc::default(),
+            protocol,
+            tls: None,
+            weight: 1,
+            idle_max: None,
+            processes: None,
+        }
     }
 
-    /// Marks it as failing or healthy.
-    pub fn set_failing(&self, is_failing: bool) {
-        self.is_failing.store(is_failing, Ordering::Relaxed);
-    }
-
-    pub fn count(&self, has_passed: bool) {
-        self.checks.fetch_add(1, Ordering::Relaxed);
-        self.checks_failed.fetch_add(u64::from(!has_passed), Ordering::Relaxed);
-    }
-
-    pub fn counts(&self) -> (u64, u64) {
-        (self.checks.load(Ordering::Relaxed), self.checks_failed.load(Ordering::Relaxed))
+    #[test]
+    fn upstreams_that_are_one_application_wait_for_the_same_processes() {
+        let socket = |path: &str| Address::Unix(Path::new(path).into());
+        let internet = |text: &str| Address::Internet(text.parse().unwrap());
+        let fastcgi = || Protocol::FastCgi(Arc::default());
+        let mut upstreams = [
+            upstream("localhost", 0, socket("/run/a"), fastcgi()),
+            upstream("localhost", 0, socket("/run/b"), fastcgi()),
+            upstream("localhost", 0, socket("/run/a"), fastcgi()),
+            // DNS tells the addresses of a host in any order.
+            upstream("app.example", 9000, internet("192.0.2.1:9000"), fastcgi()),
+            upstream("app.example", 9000, internet("192.0.2.2:9000"), fastcgi()),
+            upstream("app.example", 9001, internet("192.0.2.1:9001"), fastcgi()),
+            upstream("app.example", 9000, internet("192.0.2.1:9000"), Protocol::Http),
+        ];
+        Upstream::count_together(&mut upstreams);
+        for index in [0, 3, 5, 6] {
+            upstreams[index].occupancy.connected();
+        }
+        assert_eq!(upstreams.each_ref().map(|upstream| upstream.occupancy.open()), [1, 0, 1, 1, 1, 1, 1]);
+        let lack = upstreams.each_ref().map(Upstream::lacks_processes);
+        assert_eq!(lack, [true, false, true, true, true, true, false]);
     }
 }

@@ -389,6 +389,7 @@ mod tests {
             host: "127.0.0.1".to_owned(),
             port: 0,
             presence: Arc::new(UpstreamState::new(&[])),
+            occupancy: Arc::default(),
             protocol: Protocol::FastCgi(application),
             tls: None,
             weight: 1,

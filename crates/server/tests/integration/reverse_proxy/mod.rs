@@ -126,6 +126,7 @@ fn configured(address: SocketAddr) -> Configured {
         host: address.ip().to_string(),
         port: address.port(),
         presence: Arc::new(UpstreamState::new(&[Address::Internet(address)])),
+        occupancy: Arc::default(),
         protocol: Protocol::Http,
         tls: None,
         weight: 1,

@@ -1,9 +1,10 @@
 //! Fair shares of upstream connections per client address, and the queue of requests that wait for one.
 //!
-//! A client may use as many connections as are still free: a single one gets half of all, two get a third each, and
-//! there is always something left for the next. Further requests wait in the client's own queue. The queues are served
-//! in turn, and a request waits for a limited time. Once many wait, new ones may wait only a part of it: they would get
-//! their answers long after most clients have given up, and so would all who come after them.
+//! A client may use as many connections to a service as are still free: a single one gets half of all, two get a third
+//! each, and there is always something left for the next. Upstreams that are down count only if all are. Further
+//! requests wait in the client's own queue. The queues are served in turn, and a request waits for a limited time. Once
+//! many wait, new ones may wait only a part of it: they would get their answers long after most clients have given up,
+//! and so would all who come after them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,11 +30,12 @@ const QUEUE_LOW_WATERMARK: usize = UPSTREAM_QUEUE_MAX / 16;
 /// The part of the queue timeout that they may then wait.
 const SHORT_WAIT_PART: u32 = 10;
 
-/// The connections that each client uses, and the queues.
+/// The connections to each upstream that each client uses, and the queues.
 #[derive(Debug)]
 pub(super) struct Shares {
-    used: HashMap<Network, usize>,
-    total: usize,
+    used: HashMap<(usize, Network), usize>,
+    /// The connections to each upstream that are in use.
+    total: HashMap<usize, usize>,
     /// The waiting clients in the order of their turns.
     turns: VecDeque<Network>,
     /// The requests of each, with their deadlines; never empty.
@@ -48,7 +50,7 @@ impl Default for Shares {
     fn default() -> Shares {
         Shares {
             used: HashMap::new(),
-            total: 0,
+            total: HashMap::new(),
             turns: VecDeque::new(),
             queues: HashMap::new(),
             queued: 0,
@@ -59,24 +61,29 @@ impl Default for Shares {
 }
 
 impl Shares {
-    /// Returns true if one of `capacity` connections is left for this client.
-    fn has_room(&self, client: Network, capacity: usize) -> bool {
-        let used = self.used.get(&client).copied().unwrap_or(0);
-        used < capacity.saturating_sub(self.total)
+    /// Returns true if a connection to these upstreams, each of which may have `max`, is left for this client.
+    fn has_room(&self, client: Network, upstreams: impl Iterator<Item = usize>, max: usize) -> bool {
+        let (mut capacity, mut used, mut total) = (0_usize, 0, 0);
+        for upstream in upstreams {
+            capacity = capacity.saturating_add(max);
+            used += self.used.get(&(upstream, client)).copied().unwrap_or(0);
+            total += self.total.get(&upstream).copied().unwrap_or(0);
+        }
+        used < capacity.saturating_sub(total)
     }
 
-    fn take(&mut self, client: Network) {
-        *self.used.entry(client).or_default() += 1;
-        self.total += 1;
+    fn take(&mut self, upstream: usize, client: Network) {
+        *self.used.entry((upstream, client)).or_default() += 1;
+        *self.total.entry(upstream).or_default() += 1;
     }
 
-    fn release(&mut self, client: Network) {
+    fn release(&mut self, upstream: usize, client: Network) {
         self.has_changed = true;
-        self.total -= 1;
-        let used = self.used.get_mut(&client).expect("it has taken one");
+        *self.total.get_mut(&upstream).expect("somebody has taken one") -= 1;
+        let used = self.used.get_mut(&(upstream, client)).expect("it has taken one");
         *used -= 1;
         if *used == 0 {
-            self.used.remove(&client);
+            self.used.remove(&(upstream, client));
         }
     }
 
@@ -143,14 +150,18 @@ impl Shares {
 impl UpstreamClient {
     /// Gives the flow a connection if its client has a share left; otherwise queues it.
     pub(super) fn assign_connection(&mut self, id: FlowId, served: &mut Served) {
-        // A fetch for the cache counts for the client that caused it.
-        let client = self.flows[id.0].client.map_or((false, 0), |client| network(client.address));
+        let client = self.owner_of(id);
         if self.place(id, client, served) {
             return;
         }
         if !self.shares.wait(client, id, self.now, self.limits.upstream.queue) {
             self.refuse_saturated(id, served);
         }
+    }
+
+    /// The client of a flow; a fetch for the cache counts for the one that caused it.
+    pub(super) fn owner_of(&self, id: FlowId) -> Network {
+        self.flows[id.0].client.map_or((false, 0), |client| network(client.address))
     }
 
     /// Answers 503 to requests that have waited for too long.
@@ -171,8 +182,8 @@ impl UpstreamClient {
 
     /// The flow no longer uses its connection.
     pub(super) fn release_share(&mut self, id: FlowId) {
-        if let Some(client) = self.flows[id.0].share.take() {
-            self.shares.release(client);
+        if let Some((upstream, client)) = self.flows[id.0].share.take() {
+            self.shares.release(upstream, client);
         }
     }
 
@@ -220,17 +231,15 @@ impl UpstreamClient {
         let may_reuse = self.flows[id.0].attempts <= 1;
         let (pools, max) = (&self.pools, self.limits.upstream.connections_max);
         let upstreams = self.proxy.upstreams_of(self.flows[id.0].host);
-        if !self.shares.has_room(client, max.saturating_mul(self.proxy.upstreams.len())) {
+        // Connections to other services are no use to it, nor are those to an upstream that is down.
+        if !self.shares.has_room(client, self.health.in_use(self.now, upstreams.clone()), max) {
             return false;
         }
-        let has_room = |index: usize| {
-            let is_asked = upstreams.contains(&index);
-            is_asked && ((may_reuse && !pools[index].idle.is_empty()) || pools[index].open < max)
-        };
-        let Some(upstream) = self.health.choose(self.now, has_room) else { return false };
-        self.shares.take(client);
+        let has_room = |index: usize| (may_reuse && !pools[index].idle.is_empty()) || pools[index].open < max;
+        let Some(upstream) = self.health.choose(self.now, upstreams, has_room) else { return false };
+        self.shares.take(upstream, client);
         let flow = &mut self.flows[id.0];
-        (flow.share, flow.began) = (Some(client), self.now);
+        (flow.share, flow.began) = (Some((upstream, client)), self.now);
         if may_reuse && self.reuse(id, upstream, served) {
             return true;
         }
@@ -254,29 +263,46 @@ impl UpstreamClient {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
 
     #[test]
     fn there_is_something_left_for_the_next() {
-        let (mut shares, capacity) = (Shares::default(), 1000);
-        let mut take_all = |client| {
-            let mut taken = 0;
-            while shares.has_room((false, client), capacity) {
-                shares.take((false, client));
-                taken += 1;
-            }
-            taken
-        };
+        let (mut shares, max) = (Shares::default(), 500);
+        let mut take_all = |client| take_all(&mut shares, client, 0..2, max);
         assert_eq!([0, 1, 2].map(&mut take_all), [500, 250, 125]);
-        for _ in 0..300 {
-            shares.release((false, 0));
+        for _ in 0..150 {
+            shares.release(0, (false, 0));
+            shares.release(1, (false, 0));
         }
-        assert!(shares.has_room((false, 2), capacity) && shares.has_room((false, 3), capacity));
+        assert!(shares.has_room((false, 2), 0..2, max) && shares.has_room((false, 3), 0..2, max));
         // There is always one for somebody.
         let mut small = Shares::default();
-        assert!(small.has_room((false, 7), 1));
-        small.take((false, 7));
-        assert!(!small.has_room((false, 8), 1));
+        assert!(small.has_room((false, 7), 0..1, 1));
+        small.take(0, (false, 7));
+        assert!(!small.has_room((false, 8), 0..1, 1));
+    }
+
+    /// Who uses one service has as much of another as anybody, and leaves as much of it.
+    #[test]
+    fn services_have_shares_of_their_own() {
+        let (mut shares, max) = (Shares::default(), 100);
+        assert_eq!(take_all(&mut shares, 0, 0..1, max), 50);
+        assert_eq!(take_all(&mut shares, 0, 1..3, max), 100);
+        assert_eq!(take_all(&mut shares, 1, 0..1, max), 25);
+        // Of the second service's upstreams one goes down: what it has in use is nothing that others can have.
+        assert_eq!(take_all(&mut shares, 1, 1..2, max), 25);
+    }
+
+    /// Takes connections to these upstreams in turn for as long as there are some for the client.
+    fn take_all(shares: &mut Shares, client: u64, upstreams: Range<usize>, max: usize) -> usize {
+        let mut taken = 0;
+        while shares.has_room((false, client), upstreams.clone(), max) {
+            shares.take(upstreams.start + taken % upstreams.len(), (false, client));
+            taken += 1;
+        }
+        taken
     }
 
     #[test]

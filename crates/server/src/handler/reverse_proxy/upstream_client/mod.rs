@@ -423,6 +423,19 @@ impl UpstreamClient {
         self.finish(id, if has_answer { End::Truncated } else { End::Failed(status) });
     }
 
+    /// The idle connection that was to fill the flow has ended. Nothing was sent, so any request moves to another one; that is
+    /// new, so this happens once.
+    pub fn reassign(&mut self, id: FlowId, served: &mut Served) {
+        self.release_share(id);
+        let flow = &mut self.flows[id.0];
+        (flow.fetch, flow.has_fetch) = (None, false);
+        if flow.end.is_some() {
+            return self.finish(id, End::Abandoned);
+        }
+        served.count(Counter::UpstreamRetries);
+        self.dispatch(id, served);
+    }
+
     /// Adds the counters of connections and flows to the table.
     pub fn report(&self, now: Duration, served: &mut Served) {
         served.set(Counter::UpstreamConnectionsOpen, self.open() as u64);

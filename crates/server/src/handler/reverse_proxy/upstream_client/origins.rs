@@ -60,7 +60,11 @@ impl UpstreamClient {
         if let Some(others) = self.origins.lookups.get_mut(&origin.host) {
             return others.push(seeker);
         }
-        match rules.resolver.begin(&origin.host) {
+        let owner = match seeker {
+            LookupWaiter::Flow(id) => self.owner_of(id),
+            LookupWaiter::Tunnel(id) => self.origins.tunnels[id.0].owner,
+        };
+        match rules.resolver.begin(&origin.host, owner) {
             Ok(pending) => {
                 served.count(Counter::Lookups);
                 self.origins.lookups.insert(origin.host.clone(), vec![seeker]);

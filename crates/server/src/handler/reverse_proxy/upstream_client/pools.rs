@@ -49,7 +49,7 @@ impl Round {
         if upstream.processes.is_some() {
             return true;
         }
-        let state = &upstream.presence;
+        let state = &upstream.occupancy;
         let (responses, first_responses) = state.responded();
         if responses.wrapping_sub(self.responses) >= state.open() {
             let answered = first_responses.wrapping_sub(self.first_responses);
@@ -96,7 +96,7 @@ impl UpstreamClient {
     /// A connection has received its first response, or failed before.
     pub fn answered(&mut self, upstream: usize) {
         if let Some(upstream) = self.proxy.upstreams.get(upstream) {
-            upstream.presence.answered();
+            upstream.occupancy.answered();
         }
     }
 
@@ -124,7 +124,7 @@ impl UpstreamClient {
         pool.idle.retain(|idle| *idle != token);
         pool.open -= 1;
         if let Some(upstream) = self.proxy.upstreams.get(upstream) {
-            upstream.presence.closed();
+            upstream.occupancy.closed();
         }
         if pool.open == 0
             && let Some(origin) = pool.origin.take()
@@ -201,7 +201,7 @@ impl UpstreamClient {
     fn opened(&mut self, upstream: usize) {
         self.pools[upstream].open += 1;
         if let Some(upstream) = self.proxy.upstreams.get(upstream) {
-            upstream.presence.connected();
+            upstream.occupancy.connected();
         }
     }
 
@@ -216,12 +216,12 @@ impl UpstreamClient {
         let flow = &mut self.flows[id.0];
         flow.upstream = upstream;
         let client = flow.client.expect("a client has asked");
-        let Ok(socket) = scripts.ask(flow.request.text(), client, flow.upload.is_some()) else {
+        let Ok((socket, run)) = scripts.ask(flow.request.text(), client, flow.upload.is_some()) else {
             return self.refuse_saturated(id, served);
         };
         served.count(Counter::UpstreamRequests);
         self.opened(upstream);
-        let machine = UpstreamConnection::new(upstream, id, Protocol::Cgi(Arc::clone(scripts)));
+        let machine = UpstreamConnection::of_script(upstream, id, run);
         self.launch(Destination::Socket(socket), Box::new(machine), None);
     }
 

@@ -3,7 +3,7 @@
 use sojourn_http::Status;
 
 use super::{Stage, UpstreamClient, UpstreamConnection, UpstreamProtocol};
-use crate::clock::LAG_MAX;
+use crate::applications::ScriptFailure;
 use crate::connection::{Reason, Shared, Want};
 use crate::handler::reverse_proxy::FlowId;
 
@@ -11,14 +11,18 @@ impl UpstreamConnection {
     /// The upstream has shut down its sending side.
     pub(super) fn ended(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         match (&self.stage, &self.protocol) {
-            (Stage::Head, UpstreamProtocol::Cgi(_, scripts)) if self.input.unread().is_empty() => {
-                // If it ran for as long as scripts may, it was killed, by a clock that does not lag.
-                let ran = shared.clock.now.saturating_sub(self.flow(upstream_client).began);
-                let is_late = ran + LAG_MAX >= scripts.timeout();
-                let status = if is_late { Status::GatewayTimeout } else { Status::BadGateway };
+            (Stage::Head, UpstreamProtocol::Cgi(_, run)) if self.input.unread().is_empty() => {
+                let status = run.failure().map_or(Status::BadGateway, status_of);
                 self.fail_upstream(status, upstream_client, shared)
             }
-            (Stage::Body(body), _) if body.ends_with_connection() => {
+            (Stage::Body(body), protocol) if body.ends_with_connection() => {
+                let failure = match protocol {
+                    UpstreamProtocol::Cgi(_, run) => run.failure(),
+                    UpstreamProtocol::Http(_) | UpstreamProtocol::FastCgi(_) => None,
+                };
+                if let Some(failure) = failure {
+                    return self.fail_upstream(status_of(failure), upstream_client, shared);
+                }
                 self.keeps = false;
                 self.complete(upstream_client, shared)
             }
@@ -70,7 +74,7 @@ impl UpstreamConnection {
     /// connection.
     pub(super) fn end_idle(&mut self, upstream_client: &mut UpstreamClient, shared: &mut Shared<'_>) -> Want {
         if let Some(flow) = upstream_client.take_assignment() {
-            fail(flow, Status::BadGateway, true, upstream_client, shared);
+            upstream_client.reassign(flow, shared.served);
         }
         Want::Close(Reason::Finished)
     }
@@ -105,6 +109,13 @@ impl UpstreamConnection {
             fail(flow, status, false, upstream_client, shared);
         }
         Want::Close(Reason::Failed)
+    }
+}
+
+fn status_of(failure: ScriptFailure) -> Status {
+    match failure {
+        ScriptFailure::TimedOut => Status::GatewayTimeout,
+        ScriptFailure::Died => Status::BadGateway,
     }
 }
 

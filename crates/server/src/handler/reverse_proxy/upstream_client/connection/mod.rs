@@ -15,7 +15,7 @@ use sojourn_http::upstream::Parser;
 
 use super::tunnel_side::TunnelSide;
 use super::{Machine, UpstreamClient};
-use crate::applications::Scripts;
+use crate::applications::ScriptRun;
 use crate::connection::{Buffer, Event, Output, Reason, Shared, Wait, Want};
 use crate::handler::reverse_proxy::bucket::StoreError;
 use crate::handler::reverse_proxy::{Bucket, End, Flow, FlowId, Protocol, Upload};
@@ -76,7 +76,7 @@ enum UpstreamProtocol {
     Http(Option<Arc<Bucket>>),
     FastCgi(Box<FastCgi>),
     /// The other end is a script's standard input and output.
-    Cgi(ScriptFields, Arc<Scripts>),
+    Cgi(ScriptFields, ScriptRun),
 }
 
 #[derive(Debug)]
@@ -102,8 +102,17 @@ impl UpstreamConnection {
             Protocol::Http => UpstreamProtocol::Http(None),
             Protocol::S3(bucket) => UpstreamProtocol::Http(Some(bucket)),
             Protocol::FastCgi(application) => UpstreamProtocol::FastCgi(Box::new(FastCgi::new(application))),
-            Protocol::Cgi(scripts) => UpstreamProtocol::Cgi(ScriptFields::default(), scripts),
+            Protocol::Cgi(_) => unreachable!("a script is asked for before"),
         };
+        UpstreamConnection::by(protocol, upstream, flow)
+    }
+
+    /// A connection to a script that was asked for to answer a flow.
+    pub fn of_script(upstream: usize, flow: FlowId, run: ScriptRun) -> UpstreamConnection {
+        UpstreamConnection::by(UpstreamProtocol::Cgi(ScriptFields::default(), run), upstream, flow)
+    }
+
+    fn by(protocol: UpstreamProtocol, upstream: usize, flow: FlowId) -> UpstreamConnection {
         UpstreamConnection {
             upstream,
             flow: Some(flow),
@@ -181,7 +190,7 @@ impl Machine for UpstreamConnection {
             fail(flow, Status::BadGateway, false, upstream_client, shared);
         }
         if let Some(flow) = upstream_client.take_assignment() {
-            fail(flow, Status::BadGateway, true, upstream_client, shared);
+            upstream_client.reassign(flow, shared.served);
         }
         self.note_answer(upstream_client);
         upstream_client.close(self.upstream);
