@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from sojourn import _native
-from sojourn.loading.record import RequestsRecord
+from sojourn.loading.record import RequestsRecord, SearchRecord, TrialRecord
 from sojourn.loading.result import LoadResult
 
 
@@ -76,3 +76,16 @@ def simulated_run(
     }
     logs = [_native.write_interval_log(0.0, each) for each in (steps, rows)]
     return LoadResult(RequestsRecord.model_validate(record), {}, logs[0], logs[1])
+
+
+def search_without_a_pass() -> SearchRecord:
+    """A search that ended with its first load, which failed."""
+    return SearchRecord(
+        varied="rate",
+        unit="requests/s",
+        options=["http://host/", "--rate", "500"],
+        thresholds=["p95 < 1 ms"],
+        ending="out of time",
+        high=500.0,
+        trials=[TrialRecord(load=500.0, passed=False)],
+    )

@@ -18,10 +18,10 @@ import pytest
 
 from benchmarks.paced_server import paced_server
 from conftest import SOJOURN, run, run_on_a_terminal, wait_until_begun
+from load_runs import search_without_a_pass
 from sojourn import engine
 from sojourn.engine.results import Undisturbed
 from sojourn.loading import folder
-from sojourn.loading.record import SearchRecord, TrialRecord
 from test_commands import serving
 
 QUICK = ("--clients", "4", "--duration", "1s", "--warm-up", "200ms")
@@ -262,15 +262,7 @@ def test_a_search_finds_a_known_capacity(tmp_path: Path) -> None:
 
 
 def test_the_report_of_a_search_is_printed_again(tmp_path: Path) -> None:
-    stored = SearchRecord(
-        varied="rate",
-        unit="requests/s",
-        options=["http://host/", "--rate", "500"],
-        thresholds=["p95 < 1 ms"],
-        ending="out of time",
-        high=500.0,
-        trials=[TrialRecord(load=500.0, passed=False)],
-    ).as_json()
+    stored = search_without_a_pass().as_json()
     (tmp_path / "search.json").write_text(json.dumps(stored))
     done = run("report", tmp_path, "--format", "json")
     assert done.returncode == 0, done.stderr

@@ -22,7 +22,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.systems import PROXIES, SYSTEMS, Launch, Running, running
 from sojourn.systems.configured import Configured
 from sojourn.systems.origins import REMOTE, Origin
-from sojourn.systems.url import listeners
+from sojourn.tiers.processes import listeners
 
 BODY = bytes(range(256)) * 500
 LOG_FLUSH_LIMIT_SECONDS = 10.0

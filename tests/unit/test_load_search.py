@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from load_runs import search_without_a_pass
 from sojourn import interrupts
 from sojourn.loading.load_search import LoadSearch
-from sojourn.loading.record import SearchRecord, TrialRecord
 from sojourn.loading.result import LoadResult
 from sojourn.loading.run import option
 from sojourn.loading.search import Belief, Found, OutOfTime, Plan, Trial, search
@@ -189,15 +189,7 @@ def test_the_answer_claims_what_the_runs_show(
 
 
 def test_the_page_of_a_search_without_a_pass_has_no_lower_bound() -> None:
-    record = SearchRecord(
-        varied="rate",
-        unit="requests/s",
-        options=["http://host/", "--rate", "500"],
-        thresholds=["p95 < 1 ms"],
-        ending="out of time",
-        high=500.0,
-        trials=[TrialRecord(load=500.0, passed=False)],
-    )
+    record = search_without_a_pass()
     drawn = page(record)
     assert "none passed" in drawn
     assert "the smallest, 500 requests/s, failed" in drawn

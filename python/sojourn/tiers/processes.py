@@ -23,14 +23,21 @@ def roots(tier: Tier) -> list[int]:
         CouldNotRun: there are none, or none that we may see.
     """
     assert tier.host is None
-    found = _FINDERS[tier.kind](tier.value)
+    found = _topmost(_FINDERS[tier.kind](tier.value))
     if not found:
         raise CouldNotRun(
             f"tier {tier} has no process that we may see",
             "is it running? /proc hides the sockets of others' processes: run as their user, or as root",
         )
-    parents = {pid: parent(pid) for pid in found}
-    return sorted(pid for pid in found if parents[pid] not in parents)
+    return found
+
+
+def listeners(port: int) -> list[int]:
+    """The processes that listen on a TCP port and may be inspected, without the workers of others.
+
+    Workers belong to the process that forked them, which may end them as it likes.
+    """
+    return _topmost(_listening(port))
 
 
 def members(pids: list[int]) -> set[int]:
@@ -58,7 +65,13 @@ def sockets(pids: set[int]) -> dict[int, set[int]]:
     return found
 
 
-def parent(pid: int) -> int | None:
+def _topmost(pids: list[int]) -> list[int]:
+    parents = {pid: _parent(pid) for pid in pids}
+    # A process without a parent has ended meanwhile.
+    return sorted(pid for pid, above in parents.items() if above is not None and above not in parents)
+
+
+def _parent(pid: int) -> int | None:
     try:
         return int((PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
     except (OSError, IndexError, ValueError):
@@ -66,13 +79,22 @@ def parent(pid: int) -> int | None:
 
 
 def _listening(port: int) -> list[int]:
-    inodes = set()
-    for name in ("tcp", "tcp6"):
-        for line in _lines(PROC / "net" / name)[1:]:
-            fields = line.split()
-            if fields[3] == LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
-                inodes.add(int(fields[9]))
+    inodes = {inode for name in ("tcp", "tcp6") for inode in _listening_in(PROC / "net" / name, port)}
     return [pid for pid in _pids() if inodes & sockets({pid})[pid]] if inodes else []
+
+
+def _listening_in(table: Path, port: int) -> Iterator[int]:
+    """The kernel lists listeners first and generates the many connections as they are read, so it stops before them."""
+    if not table.exists():
+        return
+    with table.open() as rows:
+        next(rows)
+        for row in rows:
+            fields = row.split()
+            if fields[3] != LISTENING:
+                return
+            if int(fields[1].rpartition(":")[2], 16) == port:
+                yield int(fields[9])
 
 
 def _commands(pattern: re.Pattern[str]) -> list[int]:
@@ -92,7 +114,7 @@ def _ourselves() -> set[int]:
     chain, pid = set[int](), os.getpid()
     while pid and pid not in chain:
         chain.add(pid)
-        pid = parent(pid) or 0
+        pid = _parent(pid) or 0
     return chain
 
 
